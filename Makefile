@@ -1,0 +1,60 @@
+# Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup check fix test demo bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.stamp-run
+DEV_STAMP := $(VENV)/.stamp-dev
+
+# The first interpreter that is new enough and can make a virtual environment.
+PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+FIND_PYTHON = $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
+	$(shell $(name) -c '$(PROBE)' >/dev/null 2>&1 && echo $(name))))
+PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV_STAMP) ## Make .venv with the package and all development tools
+
+check: $(DEV_STAMP) ## Lint, format, types, import direction, house rules
+	@true
+
+fix: $(DEV_STAMP) ## Format, and repair what can be repaired by machine
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+test: $(DEV_STAMP) ## Run all tests; ARGS="tests/model -x" for some
+	@$(BIN)/pytest $(ARGS)
+
+demo: $(RUN_STAMP) ## Watch workers crash and the work get done (about 30 s, SQLite, no server)
+	@$(BIN)/holdfast demo $(ARGS)
+
+bench: $(DEV_STAMP) ## Measure throughput and latency against peers and the raw engine
+	@$(PIP) --editable '.[bench]'
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## Delete .venv, caches and build results
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN_STAMP): pyproject.toml
+	@echo "Setting up Holdfast in $(VENV) (first time only, under a minute) ..."
+	@$(MAKE) --no-print-directory $(BIN)/python
+	@$(PIP) --editable .
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml
+	@echo "Setting up Holdfast and its development tools in $(VENV) (first time only, about a minute) ..."
+	@$(MAKE) --no-print-directory $(BIN)/python
+	@$(PIP) --editable '.[dev]'
+	@touch $(RUN_STAMP) $@
+
+$(BIN)/python:
+	@python='$(FIND_PYTHON)'; \
+	if [ -z "$$python" ]; then \
+		echo "Holdfast needs Python 3.11 or newer with the venv module; none of python3, python3.11 ... python3.14 is." >&2; \
+		exit 1; \
+	fi; \
+	"$$python" -m venv $(VENV)

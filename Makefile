@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
+BENCH_STAMP := $(VENV)/.stamp-bench
+CHECKED := $(wildcard src tests tools benchmarks examples)
 
 # The first interpreter that is new enough and can make a virtual environment.
 PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -19,20 +21,24 @@ help: ## Show this list
 setup: $(DEV_STAMP) ## Make .venv with the package and all development tools
 
 check: $(DEV_STAMP) ## Lint, format, types, import direction, house rules
-	@true
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy $(CHECKED)
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/check_house.py
 
 fix: $(DEV_STAMP) ## Format, and repair what can be repaired by machine
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
 test: $(DEV_STAMP) ## Run all tests; ARGS="tests/model -x" for some
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -q $(ARGS)
 
 demo: $(RUN_STAMP) ## Watch workers crash and the work get done (about 30 s, SQLite, no server)
 	@$(BIN)/holdfast demo $(ARGS)
 
-bench: $(DEV_STAMP) ## Measure throughput and latency against peers and the raw engine
-	@$(PIP) --editable '.[bench]'
+bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the raw engine
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Delete .venv, caches and build results
@@ -40,16 +46,20 @@ clean: ## Delete .venv, caches and build results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_STAMP): pyproject.toml
-	@echo "Setting up Holdfast in $(VENV) (first time only, under a minute) ..."
-	@$(MAKE) --no-print-directory $(BIN)/python
+	@echo "Setting up Holdfast in $(VENV) (half a minute, once) ..."
+	@$(MAKE) --silent --no-print-directory $(BIN)/python
 	@$(PIP) --editable .
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml
-	@echo "Setting up Holdfast and its development tools in $(VENV) (first time only, about a minute) ..."
-	@$(MAKE) --no-print-directory $(BIN)/python
+	@echo "Setting up Holdfast and its development tools in $(VENV) (about a minute, once) ..."
+	@$(MAKE) --silent --no-print-directory $(BIN)/python
 	@$(PIP) --editable '.[dev]'
 	@touch $(RUN_STAMP) $@
+
+$(BENCH_STAMP): $(DEV_STAMP)
+	@$(PIP) --editable '.[bench]'
+	@touch $@
 
 $(BIN)/python:
 	@python='$(FIND_PYTHON)'; \

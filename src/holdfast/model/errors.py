@@ -1,0 +1,139 @@
+"""Every error that Holdfast raises, in one tree.
+
+HoldfastError
+├── ConfigurationError          a setting is wrong; the message names it
+├── InvalidJob                  a job was refused at enqueue; `field` names the part
+│   └── PayloadTooLarge
+├── UnknownTask                 no task of that name is registered
+├── InvalidTransition           a state change that the lifecycle does not allow
+├── Conflict
+│   ├── VersionConflict         somebody else changed the job first
+│   ├── KeyConflict             the idempotency key belongs to other work
+│   ├── IdConflict              the job id belongs to other work
+│   └── StateConflict           the job is in a state in which this cannot be done
+├── LeaseLost                   the attempt no longer owns its job; final, never retried
+├── StoreError
+│   ├── StoreUnavailable        nothing was done; trying again may work
+│   │   └── StoreFull           no space left
+│   ├── OutcomeUnknown          it may or may not have been done; repeat with the same id or key
+│   └── SchemaMismatch          the schema is missing, too old or too new for this version
+├── ResultError
+│   ├── JobFailed
+│   ├── JobCancelled
+│   ├── ResultNotKept
+│   └── JobGone
+├── NotInTransaction            the given connection has no open transaction
+└── BlockingCallOnLoop          a blocking call was made on a running event loop
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """The root: catch this to catch everything that Holdfast raises on purpose."""
+
+
+class ConfigurationError(HoldfastError):
+    """A setting is wrong."""
+
+    def __init__(self, message: str, *, setting: str | None = None) -> None:
+        super().__init__(message if setting is None else f"{setting}: {message}")
+        self.setting = setting
+
+
+class InvalidJob(HoldfastError, ValueError):
+    """A job was refused before it was stored."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class PayloadTooLarge(InvalidJob):
+    """The encoded arguments are larger than the limit."""
+
+
+class UnknownTask(HoldfastError, LookupError):
+    """No task of that name is registered in this application."""
+
+
+class InvalidTransition(HoldfastError):
+    """A state change that the lifecycle does not allow."""
+
+
+class Conflict(HoldfastError):
+    """The store refused because something else stands there."""
+
+
+class VersionConflict(Conflict):
+    """Somebody else changed the job first: read it again and decide anew."""
+
+
+class KeyConflict(Conflict):
+    """The idempotency key belongs to a job with another task or other arguments."""
+
+
+class IdConflict(Conflict):
+    """The job id belongs to a job with another task or other arguments."""
+
+
+class StateConflict(Conflict):
+    """The job is in a state in which this cannot be done."""
+
+
+class LeaseLost(HoldfastError):
+    """The attempt no longer owns its job. Nothing that it reports will be recorded."""
+
+
+class StoreError(HoldfastError):
+    """The store could not do what it was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did nothing, and the same call may work later."""
+
+
+class StoreFull(StoreUnavailable):
+    """The store has no space left; nothing was written."""
+
+
+class OutcomeUnknown(StoreError):
+    """The answer was lost: it may or may not have been done. Repeating with the same id or key is safe."""
+
+
+class SchemaMismatch(StoreError):
+    """The schema is missing, too old, or too new for this version of Holdfast."""
+
+
+class ResultError(HoldfastError):
+    """A job ended, or is gone, without a value to give."""
+
+
+class JobFailed(ResultError):
+    """The job used up its attempts; `reason` says why and `error` has the last traceback."""
+
+    def __init__(self, job_id: str, reason: str | None, error: str | None) -> None:
+        super().__init__(f"job {job_id} failed: {reason or 'no reason recorded'}")
+        self.job_id = job_id
+        self.reason = reason
+        self.error = error
+
+
+class JobCancelled(ResultError):
+    """The job was cancelled."""
+
+
+class ResultNotKept(ResultError):
+    """The job succeeded, but its task does not keep results."""
+
+
+class JobGone(ResultError):
+    """No job of that id is stored: it was never there, was deleted, or retention removed it."""
+
+
+class NotInTransaction(HoldfastError):
+    """The given connection has no open transaction to join."""
+
+
+class BlockingCallOnLoop(HoldfastError, RuntimeError):
+    """A blocking call was made on a running event loop; the message names the async call."""

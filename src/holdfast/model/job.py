@@ -1,0 +1,117 @@
+"""A job as the user sees it: immutable, with times as datetimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from holdfast.model.lifecycle import FINISHED, Ending, State
+from holdfast.model.records import AttemptRecord, JobRecord
+from holdfast.model.timing import Seconds, moment
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ResultSource(Protocol[T_co]):
+    """Where a job's result comes from; given to the job by whoever made it."""
+
+    async def wait(self, job_id: str, timeout: Seconds | None) -> T_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[T]):
+    """One stored unit of work, as it stood when it was read."""
+
+    id: str
+    task: str
+    queue: str
+    state: State
+    priority: int
+    due: datetime
+    run: int
+    failures: int
+    lost: int
+    version: int
+    token: int
+    worker: str | None
+    key: str | None
+    tags: tuple[str, ...]
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    reason: str | None
+    error: str | None
+    progress: float | None = None
+    progress_note: str | None = None
+    cancel_asked: bool = False
+    _source: ResultSource[T] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+    async def result(self, timeout: Seconds | None = None) -> T:
+        """The value that the task returned, waiting for it.
+
+        Raises JobFailed, JobCancelled, ResultNotKept, JobGone, or TimeoutError when `timeout` passes first.
+        """
+        if self._source is None:
+            raise RuntimeError("this job was not read through an application, so it cannot wait for a result")
+        return await self._source.wait(self.id, timeout)
+
+    @classmethod
+    def from_record(cls, record: JobRecord, source: ResultSource[T] | None = None) -> Job[T]:
+        return cls(
+            id=record.id,
+            task=record.task,
+            queue=record.queue,
+            state=record.state,
+            priority=record.priority,
+            due=moment(record.due),
+            run=record.run,
+            failures=record.failures,
+            lost=record.lost,
+            version=record.version,
+            token=record.token,
+            worker=record.worker,
+            key=record.key,
+            tags=record.tags,
+            created=moment(record.created),
+            started=None if record.started is None else moment(record.started),
+            finished=None if record.finished is None else moment(record.finished),
+            reason=record.reason,
+            error=record.error,
+            progress=record.progress,
+            progress_note=record.progress_note,
+            cancel_asked=record.cancel_asked,
+            _source=source,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a job, ended."""
+
+    run: int
+    token: int
+    worker: str
+    started: datetime | None
+    finished: datetime
+    outcome: Ending
+    reason: str | None
+    error: str | None = None
+
+    @classmethod
+    def from_record(cls, record: AttemptRecord) -> Attempt:
+        return cls(
+            run=record.run,
+            token=record.token,
+            worker=record.worker,
+            started=None if record.started is None else moment(record.started),
+            finished=moment(record.finished),
+            outcome=record.outcome,
+            reason=record.reason,
+            error=record.error,
+        )

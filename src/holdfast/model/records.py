@@ -1,0 +1,244 @@
+"""The values that cross the seam between engine and stores. Times are microseconds; instants are the store's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.model.lifecycle import Ending, Path, State
+
+
+class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """A job to be stored.
+
+    It is due at `due`, an instant, when that is given, else `delay` after the store's now. `key` is held while the job
+    is live and for `key_ttl` from now. `lease`, `timeout` and `retry` override what worker and task say.
+    """
+
+    id: str
+    task: str
+    queue: str
+    payload: bytes
+    priority: int = 0
+    due: int | None = None
+    delay: int = 0
+    key: str | None = None
+    key_ttl: int = 0
+    tags: tuple[str, ...] = ()
+    lease: int | None = None
+    timeout: int | None = None
+    retry: bytes | None = None
+    headers: bytes | None = None
+
+
+class JobRecord(msgspec.Struct, kw_only=True, gc=False):
+    """A job as it stands in the store. Mutable, because the worker keeps it up to date while it holds the lease."""
+
+    id: str
+    task: str
+    queue: str
+    payload: bytes
+    state: State
+    priority: int
+    due: int
+    created: int
+    run: int = 0
+    failures: int = 0
+    lost: int = 0
+    suspect: bool = False
+    version: int = 1
+    token: int = 0
+    worker: str | None = None
+    lease_until: int | None = None
+    lease: int | None = None
+    timeout: int | None = None
+    retry: bytes | None = None
+    headers: bytes | None = None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    started: int | None = None
+    finished: int | None = None
+    cancel_asked: bool = False
+    progress: float | None = None
+    progress_note: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    result: bytes | None = None
+    damaged: str | None = None
+    """What in the stored row could not be read; such a job is dead-lettered as undecodable."""
+
+
+class AttemptRecord(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """One ended attempt."""
+
+    job: str
+    run: int
+    token: int
+    worker: str
+    started: int | None
+    finished: int
+    outcome: Ending
+    reason: str | None = None
+    error: str | None = None
+
+
+class Added(msgspec.Struct, kw_only=True, frozen=True):
+    """The answer for one job of an `add`: the job that now stands there, and whether this call made it.
+
+    `conflict` is "key" or "id" when what stands there is other work; then nothing was stored.
+    """
+
+    record: JobRecord
+    created: bool
+    conflict: str | None = None
+
+
+class Move(msgspec.Struct, kw_only=True, gc=False):
+    """A guarded change of a leased job along a checked path.
+
+    `outcome` ends the attempt; None leaves it going on (a start). `elapsed` is how long ago the handler started, None if
+    it never did. `delay` sets the due time of a job that will wait again, None leaves it as it was. The counters are the
+    new values. `children` are added in the same write. A move with `if_expired` is a reclaim: it needs the lease to have
+    expired and does not ask who the holder is.
+    """
+
+    job: str
+    token: int
+    path: Path
+    outcome: Ending | None = None
+    elapsed: int | None = None
+    delay: int | None = None
+    failures: int = 0
+    lost: int = 0
+    suspect: bool = False
+    reason: str | None = None
+    error: str | None = None
+    result: bytes | None = None
+    children: tuple[NewJob, ...] = ()
+    if_expired: bool = False
+
+
+class Verdict(StrEnum):
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+class Want(msgspec.Struct, kw_only=True, frozen=True):
+    """What a worker would claim: up to `limit` jobs, queues served in this order, of these tasks only."""
+
+    queues: tuple[str, ...]
+    tasks: frozenset[str]
+    limit: int
+    lease: int
+
+
+class Tick(msgspec.Struct, kw_only=True):
+    """One exchange of a worker with the store. `repeat` marks the resending of a tick whose answer was lost."""
+
+    worker: str
+    seq: int
+    moves: list[Move]
+    want: Want | None = None
+    repeat: bool = False
+
+
+class Ticked(msgspec.Struct, kw_only=True):
+    """The answer to a tick.
+
+    `verdicts` are in the order of the moves. `cancel_asked` are (job, token) pairs of this worker. `paused` are those of the
+    wanted queues that are paused. `next_due` is how long until a waiting job of the wanted queues is due, None if there is none.
+    `registered` is False when the store does not know the worker as live; then nothing was claimed.
+    """
+
+    verdicts: list[Verdict]
+    claimed: list[JobRecord]
+    cancel_asked: list[tuple[str, int]]
+    paused: frozenset[str]
+    next_due: int | None
+    registered: bool
+
+
+class Extension(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """A wish to keep a lease for `lease` more, counted from the store's now.
+
+    `elapsed` tells how long ago the handler started, so that a long job is shown running; `progress` is its last report.
+    """
+
+    job: str
+    token: int
+    lease: int
+    elapsed: int | None = None
+    progress: float | None = None
+    progress_note: str | None = None
+
+
+class Held(StrEnum):
+    HELD = "held"
+    LOST = "lost"
+    CANCEL_ASKED = "cancel_asked"
+
+
+class Edit(msgspec.Struct, kw_only=True, frozen=True):
+    """A change to a job that no worker moves. What is None stays as it is.
+
+    With a `path` the job must stand at its first state and goes to its last. Without one it must be scheduled, retry or dlq.
+    `ask_cancel` is the one edit for a leased job: it asks the holder to stop.
+    """
+
+    path: Path = ()
+    queue: str | None = None
+    priority: int | None = None
+    due: int | None = None
+    delay: int | None = None
+    tags: tuple[str, ...] | None = None
+    failures: int | None = None
+    lost: int | None = None
+    suspect: bool | None = None
+    reason: str | None = None
+    key: str | None = None
+    key_ttl: int = 0
+    ask_cancel: bool = False
+
+
+class Query(msgspec.Struct, kw_only=True, frozen=True):
+    """Which jobs to find; newest id first, after `cursor`, the last id of the page before."""
+
+    states: frozenset[State] = frozenset()
+    queue: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    worker: str | None = None
+    due_after: int | None = None
+    due_before: int | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
+    """How many jobs of a queue are in a state; `due` counts those of a waiting state that are due now."""
+
+    queue: str
+    state: State
+    count: int
+    due: int = 0
+
+
+class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A worker as it registers: who it is, what it serves, which tasks it knows."""
+
+    id: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    concurrency: int
+    version: str = ""
+    started: int = 0
+    seen: int = 0
+    live: bool = True
+
+
+class QueueRecord(msgspec.Struct, kw_only=True, frozen=True):
+    name: str
+    paused: bool

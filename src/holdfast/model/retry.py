@@ -1,0 +1,162 @@
+"""What follows a failure: strategies that say whether, when, and at whose cost to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, Union
+
+import msgspec
+
+from holdfast.model.errors import ConfigurationError, InvalidJob
+from holdfast.model.timing import Seconds, seconds
+
+
+class Retry(Exception):
+    """Raise it in a handler to be tried again after a while.
+
+    It counts as a failure unless `count` is False, and the task's strategy still says when attempts are used up.
+    """
+
+    def __init__(self, after: Seconds = 0, *, count: bool = True, reason: str | None = None) -> None:
+        super().__init__(reason or "the handler asked to be tried again")
+        self.after = seconds(after)
+        self.count = count
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt. `failures` includes this one; `error` is None when it was not an exception of the handler."""
+
+    failures: int
+    run: int
+    task: str
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again `after` seconds; None leaves the due time unchanged and releases at once."""
+
+    after: float | None
+    count: bool = True
+
+
+class RetryStrategy(Protocol):
+    """Decides after each failure. Give None to stop. `random` is a number in [0, 1) drawn for this decision."""
+
+    def decide(self, failure: Failure, random: float) -> Again | None: ...
+
+
+class _Bounded(msgspec.Struct, frozen=True, tag=True):
+    max_retries: int = 3
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not 0 <= value < 1e9:
+                raise ConfigurationError(f"{value!r} is not a number from 0 up", setting=f"retry.{name}")
+
+    def decide(self, failure: Failure, random: float) -> Again | None:
+        if failure.failures > self.max_retries:
+            return None
+        return Again(self.delay(failure.failures, random))
+
+    def delay(self, failures: int, random: float) -> float:
+        raise NotImplementedError
+
+
+class Exponential(_Bounded, frozen=True, tag="exponential"):
+    """base, base × factor, base × factor² … seconds, at most `cap`, each lengthened by up to `jitter` of itself."""
+
+    base: float = 2.0
+    factor: float = 2.0
+    cap: float = 3600.0
+    jitter: float = 0.5
+
+    def delay(self, failures: int, random: float) -> float:
+        # The exponent is bounded so that a huge failure count cannot overflow a float.
+        plain = min(self.cap, self.base * self.factor ** min(failures - 1, 500))
+        return plain * (1 + self.jitter * random)
+
+
+class Linear(_Bounded, frozen=True, tag="linear"):
+    """step, 2 × step, 3 × step … seconds, at most `cap`, each lengthened by up to `jitter` of itself."""
+
+    step: float = 10.0
+    cap: float = 3600.0
+    jitter: float = 0.5
+
+    def delay(self, failures: int, random: float) -> float:
+        return min(self.cap, self.step * failures) * (1 + self.jitter * random)
+
+
+class Fixed(_Bounded, frozen=True, tag="fixed"):
+    """The same wait each time, lengthened by up to `jitter` of itself."""
+
+    wait: float = 10.0
+    jitter: float = 0.0
+
+    def delay(self, failures: int, random: float) -> float:
+        return self.wait * (1 + self.jitter * random)
+
+
+class Immediate(msgspec.Struct, frozen=True, tag="immediate"):
+    """Release at once, without limit and without counting; the due time stays as it was."""
+
+    def decide(self, failure: Failure, random: float) -> Again | None:
+        return Again(None, count=False)
+
+
+class Never(msgspec.Struct, frozen=True, tag="never"):
+    """One attempt only."""
+
+    def decide(self, failure: Failure, random: float) -> Again | None:
+        return None
+
+
+Storable: TypeAlias = Union[Exponential, Linear, Fixed, Immediate, Never]  # noqa: UP007  msgspec reads it at run time
+
+
+@dataclass(frozen=True, slots=True)
+class ByException:
+    """The first rule whose exception type matches decides; `otherwise` decides for the rest."""
+
+    rules: Mapping[type[BaseException], RetryStrategy]
+    otherwise: RetryStrategy
+
+    def decide(self, failure: Failure, random: float) -> Again | None:
+        for kind, strategy in self.rules.items():
+            if isinstance(failure.error, kind):
+                return strategy.decide(failure, random)
+        return self.otherwise.decide(failure, random)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A plain function as a strategy: seconds to wait, or None to stop."""
+
+    function: Callable[[Failure], float | None]
+
+    def decide(self, failure: Failure, random: float) -> Again | None:
+        after = self.function(failure)
+        return None if after is None else Again(after)
+
+
+_decoder: msgspec.json.Decoder[Storable] = msgspec.json.Decoder(Storable)
+
+
+def encode_retry(strategy: RetryStrategy) -> bytes:
+    """The strategy as stored with a single job; only the plain ones can be."""
+    if not isinstance(strategy, Exponential | Linear | Fixed | Immediate | Never):
+        raise InvalidJob(
+            "retry",
+            f"{type(strategy).__name__} cannot be stored with a job; set it on the task, or use Exponential, Linear, "
+            "Fixed, Immediate or Never",
+        )
+    return msgspec.json.encode(strategy)
+
+
+def decode_retry(stored: bytes) -> RetryStrategy:
+    """Raises msgspec.DecodeError for what is not a stored strategy."""
+    return _decoder.decode(stored)

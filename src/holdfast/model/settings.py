@@ -1,0 +1,89 @@
+"""All settings, with their units in their names. Where they come from is told in `holdfast.config`."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from holdfast.model.errors import ConfigurationError, InvalidJob
+from holdfast.model.names import check_name
+from holdfast.model.timing import Timing
+
+LOG_FORMATS = ("logfmt", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One application's settings. A value that cannot work is refused with ConfigurationError naming the setting."""
+
+    store: str = "sqlite:///holdfast.db"
+    namespace: str = "default"
+    auto_migrate: bool | None = None
+    """None: made automatically on memory and SQLite only."""
+
+    lease_seconds: float = 120.0
+    heartbeat_seconds: float | None = None
+    call_timeout_seconds: float | None = None
+    poll_seconds: float = 1.0
+    concurrency: int = 10
+    batch: int = 500
+    """The most moves, and the most claims, in one tick."""
+    prefetch_seconds: float = 5.0
+    """How long a claimed job may wait unstarted before it goes back."""
+    grace_seconds: float = 30.0
+    """How long running jobs may go on after the first signal."""
+    kill_seconds: float = 5.0
+    """How long a cancelled attempt may take to end before it is given up, or its process killed."""
+
+    reclaim_seconds: float = 2.0
+    lost_limit: int = 5
+    retention_seconds: float = 7 * 86_400.0
+    key_ttl_seconds: float = 86_400.0
+    enqueue_timeout_seconds: float = 10.0
+
+    payload_bytes: int = 262_144
+    result_bytes: int = 1_048_576
+    error_bytes: int = 16_384
+
+    log_format: str = "logfmt"
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        try:
+            check_name(self.namespace, "namespace")
+        except InvalidJob as error:
+            raise ConfigurationError(str(error)) from None
+        ranges: dict[str, tuple[float, float]] = {
+            "poll_seconds": (0.01, 3600),
+            "concurrency": (1, 10_000),
+            "batch": (1, 1_000),
+            "prefetch_seconds": (0, 3600),
+            "grace_seconds": (0, 86_400),
+            "kill_seconds": (0.01, 3600),
+            "reclaim_seconds": (0.05, 5),
+            "lost_limit": (1, 1_000),
+            "retention_seconds": (0, 10 * 366 * 86_400),
+            "key_ttl_seconds": (0, 10 * 366 * 86_400),
+            "enqueue_timeout_seconds": (0.05, 3600),
+            "payload_bytes": (1, 16 * 1_048_576),
+            "result_bytes": (1, 64 * 1_048_576),
+            "error_bytes": (256, 1_048_576),
+        }
+        for setting, (low, high) in ranges.items():
+            value = getattr(self, setting)
+            if not (math.isfinite(value) and low <= value <= high):
+                raise ConfigurationError(f"{value!r} is not between {low:g} and {high:g}", setting=setting)
+        if self.log_format not in LOG_FORMATS:
+            raise ConfigurationError(
+                f"{self.log_format!r} is not one of {', '.join(LOG_FORMATS)}", setting="log_format"
+            )
+        if self.log_level not in LOG_LEVELS:
+            raise ConfigurationError(
+                f"{self.log_level!r} is not one of {', '.join(LOG_LEVELS)}", setting="log_level"
+            )
+        _ = self.timing
+
+    @property
+    def timing(self) -> Timing:
+        return Timing.from_seconds(self.lease_seconds, self.heartbeat_seconds, self.call_timeout_seconds)

@@ -1,12 +1,14 @@
 """The seam: what a store must do, and every promise that it keeps.
 
-A store keeps data and gives atomic operations. It never decides: retries, delays and states are computed by the engine and
-arrive as data. It never reads a worker's clock: durations come in, and the store adds its own clock in the statement that acts.
+A store keeps data and gives atomic operations. It never decides: retries, delays and states are computed by
+the engine and arrive as data. It never reads a worker's clock: durations come in, and the store adds its own
+clock in the statement that acts.
 
 Promises that hold for every operation below:
 
 - Atomic: an operation happens whole or not at all; a batch is one transaction unless said otherwise.
-- Three outcomes: it returns (done), raises StoreUnavailable (not done), or raises OutcomeUnknown (perhaps done).
+- Three outcomes: it returns (done), raises StoreUnavailable (not done), or raises OutcomeUnknown (perhaps
+  done).
 - Repeatable: every mutating operation may be sent again unchanged and then gives the first answer.
 - Scoped: a session belongs to one namespace and neither sees nor changes anything of another.
 - Bound values: names and payloads are values, never identifiers, and come back exactly as they went in.
@@ -39,46 +41,55 @@ from holdfast.model.records import (
 
 
 class JobStore(Protocol):
-    """Jobs: live ones (scheduled, retry, claimed, running) and finished ones (success, failed, dlq, cancelled)."""
+    """Jobs.
+
+    Live ones (scheduled, retry, claimed, running) and finished ones (success, failed, dlq, cancelled).
+    """
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         """Stores jobs; one answer each, in order.
 
-        A job becomes `scheduled`, version 1, token 0, created at the store's now. If its id is already stored, live or finished,
-        the stored job is the answer, with conflict "id" if task, queue or payload differ. If its key is held, the
-        holder is the answer, with conflict "key" if task or payload differ. A key is held while its job is live and until its
-        TTL, counted from that job's creation, has passed, whichever is later; a deleted or pruned job holds nothing.
-        Concurrent callers with one key get one job. Jobs of one batch see each other.
+        A job becomes `scheduled`, version 1, token 0, created at the store's now. If its id is already
+        stored, live or finished, the stored job is the answer, with conflict "id" if task, queue or payload
+        differ. If its key is held, the holder is the answer, with conflict "key" if task or payload differ. A
+        key is held while its job is live and until its TTL, counted from that job's creation, has passed,
+        whichever is later; a deleted or pruned job holds nothing. Concurrent callers with one key get one
+        job. Jobs of one batch see each other.
         """
         ...
 
     async def tick(self, tick: Tick) -> Ticked:
         """Applies moves, then claims: one round trip, one commit.
 
-        Moves. A move is accepted if the job is leased under the move's token, the job's state lies on the path before its end,
-        and either the tick's worker is the holder or, for a move with `if_expired`, the lease has expired at the store's now.
-        A start (no outcome) needs an unexpired lease as well; it sets `started` and keeps the lease. Any other accepted move ends the
-        attempt: it is written to history with worker, token, run, times, outcome, reason and error; the lease is gone; failures, lost
-        and suspect take the move's values; reason and error are the job's last. A job that waits again gets due = now + delay if
-        delay is given. Children are added with the move, or not at all. The version rises by one. A refused move changes nothing of the
-        job; if history has its (job, token) with the same outcome, closed by the same worker, the answer is ACCEPTED (it is a repeat),
-        and a start that already stands is ACCEPTED. If history has it as `lost`, and the refused move had an outcome and came from the
-        attempt's own worker, that attempt is from then on told as `superseded`. One refused move does not touch the others.
+        Moves. A move is accepted if the job is leased under the move's token, the job's state lies on the
+        path before its end, and either the tick's worker is the holder or, for a move with `if_expired`, the
+        lease has expired at the store's now. A start (no outcome) needs an unexpired lease as well; it sets
+        `started` and keeps the lease. Any other accepted move ends the attempt: it is written to history with
+        worker, token, run, times, outcome, reason and error; the lease is gone; failures, lost and suspect
+        take the move's values; reason and error are the job's last. A job that waits again gets due = now +
+        delay if delay is given. Children are added with the move, or not at all. The version rises by one. A
+        refused move changes nothing of the job; if history has its (job, token) with the same outcome, closed
+        by the same worker, the answer is ACCEPTED (it is a repeat), and a start that already stands is
+        ACCEPTED. If history has it as `lost`, and the refused move had an outcome and came from the attempt's
+        own worker, that attempt is from then on told as `superseded`. One refused move does not touch the
+        others.
 
-        Claim, if wanted and the worker is registered and live. Due jobs become ready; then up to `limit` ready jobs of the wanted tasks, queue by
-        queue in the given order, paused ones left out, each by priority (lowest number first), due time, id. A claimed job has state
-        claimed, run + 1, version + 1, token = max(token + 1, the store's clock in µs), the worker, a lease of its own length or the wanted one,
-        and no start, reason or progress left from before. No job is ever given to two claimers.
+        Claim, if wanted and the worker is registered and live. Due jobs become ready; then up to `limit`
+        ready jobs of the wanted tasks, queue by queue in the given order, paused ones left out, each by
+        priority (lowest number first), due time, id. A claimed job has state claimed, run + 1, version + 1,
+        token = max(token + 1, the store's clock in µs), the worker, a lease of its own length or the wanted
+        one, and no start, reason or progress left from before. No job is ever given to two claimers.
 
-        With `repeat`, jobs that this (worker, seq) claimed and still holds are given back as they stand, and nothing new is claimed if there are any.
+        With `repeat`, jobs that this (worker, seq) claimed and still holds are given back as they stand, and
+        nothing new is claimed if there are any.
         """
         ...
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         """Prolongs leases that are current (token and worker) and unexpired, to now + lease, never shortening one.
 
-        Shows a claimed job as running once `elapsed` is given, and stores progress. Does not raise the version. An expired lease is LOST even
-        if nobody has taken the job yet.
+        Shows a claimed job as running once `elapsed` is given, and stores progress. Does not raise the
+        version. An expired lease is LOST even if nobody has taken the job yet.
         """
         ...
 
@@ -89,8 +100,8 @@ class JobStore(Protocol):
     async def edit(self, job_id: str, version: int, edit: Edit) -> JobRecord | None:
         """Applies an edit if the version is current and the state fits; the job as it then stands, else None.
 
-        A finished job that is replayed becomes live again with its token, run and history. Raises the version by one. If `key` is given
-        and held by other work, nothing is changed and KeyConflict is raised.
+        A finished job that is replayed becomes live again with its token, run and history. Raises the version
+        by one. If `key` is given and held by other work, nothing is changed and KeyConflict is raised.
         """
         ...
 
@@ -119,7 +130,10 @@ class JobStore(Protocol):
         ...
 
     async def prune(self, older_than: int, limit: int) -> int:
-        """Removes up to `limit` jobs, with history and keys, that finished longer ago than `older_than`; how many. Leaves dlq alone."""
+        """Removes up to `limit` jobs, with history and keys, that finished longer ago than `older_than`.
+
+        How many. Leaves dlq alone.
+        """
         ...
 
 
@@ -131,7 +145,10 @@ class FleetStore(Protocol):
         ...
 
     async def beat(self, worker_id: str, lease: int) -> bool:
-        """Keeps the worker live for `lease` from now. False if it is not known; an expired one is live again."""
+        """Keeps the worker live for `lease` from now.
+
+        False if it is not known; an expired one is live again.
+        """
         ...
 
     async def retire(self, worker_id: str) -> None:
@@ -166,7 +183,10 @@ class Migrations(Protocol):
     """The schema: versioned, forward only, safe to apply concurrently."""
 
     async def pending(self) -> list[str]:
-        """Names of the steps that are not applied yet. Raises SchemaMismatch if the stored schema is too new."""
+        """Names of the steps that are not applied yet.
+
+        Raises SchemaMismatch if the stored schema is too new.
+        """
         ...
 
     async def apply(self) -> list[str]:
@@ -232,7 +252,10 @@ class Store(Protocol):
         ...
 
     async def facts(self) -> dict[str, str]:
-        """What an operator should know: engine, version, durability, and warnings under keys that start with "warning"."""
+        """What an operator should know.
+
+        Engine, version, durability, and warnings under keys that start with "warning".
+        """
         ...
 
     async def close(self) -> None:

@@ -9,6 +9,8 @@ from holdfast.model.errors import InvalidTransition
 
 
 class State(StrEnum):
+    """Where a job stands."""
+
     SCHEDULED = "scheduled"
     CLAIMED = "claimed"
     RUNNING = "running"

@@ -1,4 +1,7 @@
-"""The values that cross the seam between engine and stores. Times are microseconds; instants are the store's."""
+"""The values that cross the seam between engine and stores.
+
+Times are microseconds; instants are the store's.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from holdfast.model.lifecycle import Ending, Path, State
 class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """A job to be stored.
 
-    It is due at `due`, an instant, when that is given, else `delay` after the store's now. `key` is held while the job
-    is live and for `key_ttl` from now. `lease`, `timeout` and `retry` override what worker and task say.
+    It is due at `due`, an instant, when that is given, else `delay` after the store's now. `key` is held
+    while the job is live and for `key_ttl` from now. `lease`, `timeout` and `retry` override what worker and
+    task say.
     """
 
     id: str
@@ -33,7 +37,10 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
 
 class JobRecord(msgspec.Struct, kw_only=True, gc=False):
-    """A job as it stands in the store. Mutable, because the worker keeps it up to date while it holds the lease."""
+    """A job as it stands in the store.
+
+    Mutable, because the worker keeps it up to date while it holds the lease.
+    """
 
     id: str
     task: str
@@ -97,10 +104,10 @@ class Added(msgspec.Struct, kw_only=True, frozen=True):
 class Move(msgspec.Struct, kw_only=True, gc=False):
     """A guarded change of a leased job along a checked path.
 
-    `outcome` ends the attempt; None leaves it going on (a start). `elapsed` is how long ago the handler started, None if
-    it never did. `delay` sets the due time of a job that will wait again, None leaves it as it was. The counters are the
-    new values. `children` are added in the same write. A move with `if_expired` is a reclaim: it needs the lease to have
-    expired and does not ask who the holder is.
+    `outcome` ends the attempt; None leaves it going on (a start). `elapsed` is how long ago the handler
+    started, None if it never did. `delay` sets the due time of a job that will wait again, None leaves it as
+    it was. The counters are the new values. `children` are added in the same write. A move with `if_expired`
+    is a reclaim: it needs the lease to have expired and does not ask who the holder is.
     """
 
     job: str
@@ -120,6 +127,8 @@ class Move(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Verdict(StrEnum):
+    """What became of a move."""
+
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
@@ -134,7 +143,10 @@ class Want(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Tick(msgspec.Struct, kw_only=True):
-    """One exchange of a worker with the store. `repeat` marks the resending of a tick whose answer was lost."""
+    """One exchange of a worker with the store.
+
+    `repeat` marks the resending of a tick whose answer was lost.
+    """
 
     worker: str
     seq: int
@@ -146,9 +158,10 @@ class Tick(msgspec.Struct, kw_only=True):
 class Ticked(msgspec.Struct, kw_only=True):
     """The answer to a tick.
 
-    `verdicts` are in the order of the moves. `cancel_asked` are (job, token) pairs of this worker. `paused` are those of the
-    wanted queues that are paused. `next_due` is how long until a waiting job of the wanted queues is due, None if there is none.
-    `registered` is False when the store does not know the worker as live; then nothing was claimed.
+    `verdicts` are in the order of the moves. `cancel_asked` are (job, token) pairs of this worker. `paused`
+    are those of the wanted queues that are paused. `next_due` is how long until a waiting job of the wanted
+    queues is due, None if there is none. `registered` is False when the store does not know the worker as
+    live; then nothing was claimed.
     """
 
     verdicts: list[Verdict]
@@ -162,7 +175,8 @@ class Ticked(msgspec.Struct, kw_only=True):
 class Extension(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """A wish to keep a lease for `lease` more, counted from the store's now.
 
-    `elapsed` tells how long ago the handler started, so that a long job is shown running; `progress` is its last report.
+    `elapsed` tells how long ago the handler started, so that a long job is shown running; `progress` is its
+    last report.
     """
 
     job: str
@@ -174,6 +188,8 @@ class Extension(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
 
 class Held(StrEnum):
+    """What became of the wish to keep a lease."""
+
     HELD = "held"
     LOST = "lost"
     CANCEL_ASKED = "cancel_asked"
@@ -182,8 +198,8 @@ class Held(StrEnum):
 class Edit(msgspec.Struct, kw_only=True, frozen=True):
     """A change to a job that no worker moves. What is None stays as it is.
 
-    With a `path` the job must stand at its first state and goes to its last. Without one it must be scheduled, retry or dlq.
-    `ask_cancel` is the one edit for a leased job: it asks the holder to stop.
+    With a `path` the job must stand at its first state and goes to its last. Without one it must be
+    scheduled, retry or dlq. `ask_cancel` is the one edit for a leased job: it asks the holder to stop.
     """
 
     path: Path = ()
@@ -240,5 +256,7 @@ class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class QueueRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A queue and whether it is paused."""
+
     name: str
     paused: bool

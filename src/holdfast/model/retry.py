@@ -15,7 +15,8 @@ from holdfast.model.timing import Seconds, seconds
 class Retry(Exception):
     """Raise it in a handler to be tried again after a while.
 
-    It counts as a failure unless `count` is False, and the task's strategy still says when attempts are used up.
+    It counts as a failure unless `count` is False, and the task's strategy still says when attempts are used
+    up.
     """
 
     def __init__(self, after: Seconds = 0, *, count: bool = True, reason: str | None = None) -> None:
@@ -26,7 +27,10 @@ class Retry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed attempt. `failures` includes this one; `error` is None when it was not an exception of the handler."""
+    """One failed attempt.
+
+    `failures` includes this one; `error` is None when it was not an exception of the handler.
+    """
 
     failures: int
     run: int
@@ -43,7 +47,10 @@ class Again:
 
 
 class RetryStrategy(Protocol):
-    """Decides after each failure. Give None to stop. `random` is a number in [0, 1) drawn for this decision."""
+    """Decides after each failure.
+
+    Give None to stop. `random` is a number in [0, 1) drawn for this decision.
+    """
 
     def decide(self, failure: Failure, random: float) -> Again | None: ...
 
@@ -67,7 +74,10 @@ class _Bounded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Exponential(_Bounded, frozen=True, tag="exponential"):
-    """base, base × factor, base × factor² … seconds, at most `cap`, each lengthened by up to `jitter` of itself."""
+    """base, base × factor, base × factor² … seconds, at most `cap`, each lengthened by up to `jitter` of
+
+    itself.
+    """
 
     base: float = 2.0
     factor: float = 2.0
@@ -151,8 +161,8 @@ def encode_retry(strategy: RetryStrategy) -> bytes:
     if not isinstance(strategy, Exponential | Linear | Fixed | Immediate | Never):
         raise InvalidJob(
             "retry",
-            f"{type(strategy).__name__} cannot be stored with a job; set it on the task, or use Exponential, Linear, "
-            "Fixed, Immediate or Never",
+            f"{type(strategy).__name__} cannot be stored with a job; set it on the task, or use Exponential, "
+            "Linear, Fixed, Immediate or Never",
         )
     return msgspec.json.encode(strategy)
 

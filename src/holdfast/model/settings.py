@@ -15,7 +15,10 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One application's settings. A value that cannot work is refused with ConfigurationError naming the setting."""
+    """One application's settings.
+
+    A value that cannot work is refused with ConfigurationError naming the setting.
+    """
 
     store: str = "sqlite:///holdfast.db"
     namespace: str = "default"

@@ -64,8 +64,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"{value} is not between 0.01 and 86400 seconds", setting=setting)
         if 3 * heartbeat + call_timeout + margin >= lease:
             raise ConfigurationError(
-                f"a lease of {lease:g} s is too short: three heartbeats of {heartbeat:g} s, a call timeout of "
-                f"{call_timeout:g} s and a margin of {margin:g} s must end before it does. "
+                f"a lease of {lease:g} s is too short: three heartbeats of {heartbeat:g} s, a call "
+                f"timeout of {call_timeout:g} s and a margin of {margin:g} s must end before it does. "
                 "Raise lease_seconds, or lower heartbeat_seconds or call_timeout_seconds",
                 setting="lease_seconds",
             )

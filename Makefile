@@ -25,7 +25,7 @@ check: $(DEV_STAMP) ## Lint, format, types, import direction, house rules
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy $(CHECKED)
 	@$(BIN)/pyright --pythonpath $(BIN)/python
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/check_house.py
 
 fix: $(DEV_STAMP) ## Format, and repair what can be repaired by machine

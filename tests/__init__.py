@@ -1,0 +1,1 @@
+"""Tests, by part: a folder here for each folder of the package."""

@@ -1,0 +1,22 @@
+"""What holds for every test: async tests run, and Hypothesis ignores how busy the machine is."""
+
+import asyncio
+import inspect
+
+import pytest
+from hypothesis import settings
+
+# A deadline would measure the machine; a pytest timeout already ends what hangs.
+settings.register_profile("holdfast", deadline=None, print_blob=True)
+settings.load_profile("holdfast")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Run an `async def` test on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: value for name, value in pyfuncitem.funcargs.items() if name in wanted}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True

@@ -41,10 +41,7 @@ from holdfast.model.records import (
 
 
 class JobStore(Protocol):
-    """Jobs.
-
-    Live ones (scheduled, retry, claimed, running) and finished ones (success, failed, dlq, cancelled).
-    """
+    """Live jobs (scheduled, retry, claimed, running) and finished ones (success, failed, dlq, cancelled)."""
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         """Stores jobs; one answer each, in order.
@@ -86,9 +83,9 @@ class JobStore(Protocol):
         ...
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
-        """Prolongs leases that are current (token and worker) and unexpired, to now + lease, never shortening one.
+        """Prolongs leases that are current (token and worker) and unexpired, to now + lease.
 
-        Shows a claimed job as running once `elapsed` is given, and stores progress. Does not raise the
+        Never shortens one.         Shows a claimed job as running once `elapsed` is given, and stores progress. Does not raise the
         version. An expired lease is LOST even if nobody has taken the job yet.
         """
         ...
@@ -101,7 +98,7 @@ class JobStore(Protocol):
         """Applies an edit if the version is current and the state fits; the job as it then stands, else None.
 
         A finished job that is replayed becomes live again with its token, run and history. Raises the version
-        by one. If `key` is given and held by other work, nothing is changed and KeyConflict is raised.
+        by one, so a repeat gives None: after an unknown outcome, read the job. If `key` is given and held by other work, nothing is changed and KeyConflict is raised.
         """
         ...
 
@@ -132,7 +129,7 @@ class JobStore(Protocol):
     async def prune(self, older_than: int, limit: int) -> int:
         """Removes up to `limit` jobs, with history and keys, that finished longer ago than `older_than`.
 
-        How many. Leaves dlq alone.
+        Gives their number. Leaves the dead-letter queue alone.
         """
         ...
 
@@ -172,7 +169,7 @@ class Wakeups(Protocol):
     """Hints that work may exist. They may be late, lost, or without reason; nothing rests on them."""
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Calls `wake`, from any thread, soon after something was added, became claimable or was asked to stop.
+        """Calls `wake`, from any thread, soon after something was added, became due or was asked to stop.
 
         Gives back a function that ends the listening.
         """

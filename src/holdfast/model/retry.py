@@ -74,10 +74,7 @@ class _Bounded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Exponential(_Bounded, frozen=True, tag="exponential"):
-    """base, base × factor, base × factor² … seconds, at most `cap`, each lengthened by up to `jitter` of
-
-    itself.
-    """
+    """Waits base, base × factor, base × factor² … seconds, at most `cap`, plus up to `jitter` of that."""
 
     base: float = 2.0
     factor: float = 2.0
@@ -91,7 +88,7 @@ class Exponential(_Bounded, frozen=True, tag="exponential"):
 
 
 class Linear(_Bounded, frozen=True, tag="linear"):
-    """step, 2 × step, 3 × step … seconds, at most `cap`, each lengthened by up to `jitter` of itself."""
+    """Waits step, 2 × step, 3 × step … seconds, at most `cap`, plus up to `jitter` of that."""
 
     step: float = 10.0
     cap: float = 3600.0
@@ -102,7 +99,7 @@ class Linear(_Bounded, frozen=True, tag="linear"):
 
 
 class Fixed(_Bounded, frozen=True, tag="fixed"):
-    """The same wait each time, lengthened by up to `jitter` of itself."""
+    """Waits the same time each time, plus up to `jitter` of that."""
 
     wait: float = 10.0
     jitter: float = 0.0

@@ -1,0 +1,194 @@
+"""What a handler did, and the move that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.model import lifecycle
+from holdfast.model.lifecycle import Ending, State
+from holdfast.model.records import JobRecord, Move, NewJob
+from holdfast.model.retry import Again, Failure, Retry, RetryStrategy
+from holdfast.model.timing import SECOND
+
+
+class Stop(StrEnum):
+    """Why a running attempt was told to stop."""
+
+    CANCEL = "cancel asked"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+    LEASE_LOST = "lease lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; `result` is its encoded value, None if the task keeps none."""
+
+    result: bytes | None
+    children: tuple[NewJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler raised, or could not be run. `error` is the traceback as text."""
+
+    reason: str
+    error: str | None = None
+    exception: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The handler ended because it was told to."""
+
+    why: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """The stored job could not be read, so no attempt can ever succeed."""
+
+    reason: str
+
+
+Outcome = Succeeded | Failed | Stopped | Undecodable
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a task says about its failures."""
+
+    retry: RetryStrategy
+    dead_letter: bool = True
+
+
+def succeed(record: JobRecord, elapsed: int, outcome: Succeeded) -> Move:
+    return Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.SUCCEEDED,
+        outcome=Ending.SUCCESS,
+        elapsed=elapsed,
+        failures=record.failures,
+        lost=record.lost,
+        result=outcome.result,
+        children=outcome.children,
+    )
+
+
+def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, random: float) -> Move:
+    """The move after a failure: again later, again at once, or the dead-letter queue."""
+    failures = record.failures + 1
+    again = _decide(record, failures, outcome.exception, policy.retry, random)
+    move = Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.DEAD_LETTERED if policy.dead_letter else lifecycle.FAILED_FOR_GOOD,
+        outcome=Ending.FAILED,
+        elapsed=elapsed,
+        failures=failures if again is None or again.count else record.failures,
+        lost=record.lost,
+        reason=outcome.reason,
+        error=outcome.error,
+    )
+    if again is not None:
+        move.outcome = Ending.RETRY
+        if again.after is None:
+            move.path = lifecycle.RELEASED_AT_ONCE
+        else:
+            move.path = lifecycle.RETRIED
+            move.delay = round(again.after * SECOND)
+    return move
+
+
+def _decide(
+    record: JobRecord, failures: int, exception: BaseException | None, strategy: RetryStrategy, random: float
+) -> Again | None:
+    if isinstance(exception, Retry) and not exception.count:
+        return Again(exception.after, count=False)
+    again = strategy.decide(Failure(failures, record.run, record.task, exception), random)
+    if again is not None and isinstance(exception, Retry):
+        return Again(exception.after, again.count)
+    return again
+
+
+def dead_letter(record: JobRecord, reason: str) -> Move:
+    """The move for a job that can never be run as it is stored."""
+    return Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.UNDECODABLE,
+        outcome=Ending.FAILED,
+        failures=record.failures + 1,
+        lost=record.lost,
+        reason=reason,
+    )
+
+
+def cancel(record: JobRecord, elapsed: int | None) -> Move:
+    return Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.CANCELLED_UNSTARTED if elapsed is None else lifecycle.CANCELLED_RUNNING,
+        outcome=Ending.CANCELLED,
+        elapsed=elapsed,
+        failures=record.failures,
+        lost=record.lost,
+        reason="cancelled",
+    )
+
+
+def release(record: JobRecord, elapsed: int | None, reason: str) -> Move:
+    """Gives the job back with its due time unchanged and nothing counted against it."""
+    return Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.RETURNED if elapsed is None else lifecycle.INTERRUPTED,
+        outcome=Ending.RELEASED,
+        elapsed=elapsed,
+        failures=record.failures,
+        lost=record.lost,
+        suspect=record.suspect,
+        reason=reason,
+    )
+
+
+def start(record: JobRecord, elapsed: int) -> Move:
+    return Move(
+        job=record.id,
+        token=record.token,
+        path=lifecycle.STARTED,
+        elapsed=elapsed,
+        failures=record.failures,
+        lost=record.lost,
+        suspect=record.suspect,
+    )
+
+
+def reclaim(record: JobRecord, lost_limit: int) -> Move:
+    """The move for a job whose lease has expired.
+
+    Only a recorded start counts as a loss. Every job of a vanished worker becomes suspect, because any of them
+    may have been running when it vanished.
+    """
+    started = record.state is State.RUNNING
+    lost = record.lost + started
+    move = Move(
+        job=record.id,
+        token=record.token,
+        path=(record.state, State.FAILED, State.SCHEDULED),
+        outcome=Ending.LOST,
+        failures=record.failures,
+        lost=lost,
+        suspect=True,
+        reason="worker lost",
+        if_expired=True,
+    )
+    if record.cancel_asked:
+        move.path = (record.state, State.CANCELLED)
+        move.reason = "cancelled; its worker was lost"
+    elif lost >= lost_limit:
+        move.path = (record.state, State.FAILED, State.DLQ)
+        move.error = f"{lost} workers were lost while they ran this job"
+    return move

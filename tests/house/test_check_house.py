@@ -8,7 +8,8 @@ from tools import check_house
 from tools.check_house import HARD_LIMIT, check
 
 SLEEP = "time.sleep"
-MACHINE_PATHS = ["/work" + "/main/app.py", "'/root" + "'", "see /home" + "/ada/notes", "/Users" + "/ada"]
+# Split, so that this file keeps the rule that it tests.
+MACHINE_PATHS = ["/wo" + "rk/main/app.py", "'/ro" + "ot'", "see /home" + "/ada/notes", "/Users" + "/ada"]
 REGISTRIES = [
     "https://pypi" + ".org/simple",
     "https://files.python" + "hosted.org",

@@ -1,0 +1,36 @@
+import pytest
+
+from holdfast.config import mask, mask_url
+
+CANARY = "c4n4ry"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"postgresql://me:{CANARY}@host:5432/db", "postgresql://me:***@host:5432/db"),
+        (f"redis://:{CANARY}@host/0", "redis://:***@host/0"),
+        (f"postgresql://me:a/{CANARY}@b@host/db", "postgresql://me:***@host/db"),
+        (f"postgresql://me:a {CANARY}\n@host/db", "postgresql://me:***@host/db"),
+        (
+            f"postgresql://host/db?user=me&password={CANARY}&x=1",
+            "postgresql://host/db?user=me&password=***&x=1",
+        ),
+        (f"postgresql://host/db?sslpassword={CANARY}", "postgresql://host/db?sslpassword=***"),
+        (f"mssql://host?odbc_connect=PWD%3D{CANARY}", "mssql://host?odbc_connect=***"),
+        ("sqlite:////var/lib/a:b@c.db", "sqlite:////var/lib/a:b@c.db"),
+        ("sqlite:///jobs.db", "sqlite:///jobs.db"),
+        ("memory://", "memory://"),
+        ("not a url", "not a url"),
+    ],
+)
+def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+
+
+def test_urls_inside_other_text_are_masked_too() -> None:
+    text = f"cannot connect to postgresql://me:{CANARY}@host/db and redis://:{CANARY}@other, giving up"
+    masked = mask(text)
+    assert CANARY not in masked
+    assert "postgresql://me:***@host/db" in masked
+    assert masked.endswith("giving up")

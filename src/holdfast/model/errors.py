@@ -4,6 +4,7 @@ HoldfastError
 ├── ConfigurationError          a setting is wrong; the message names it
 ├── InvalidJob                  a job was refused at enqueue; `field` names the part
 │   └── PayloadTooLarge
+├── Undecodable                 a stored payload or result does not fit its type; `field` names the part
 ├── UnknownTask                 no task of that name is registered
 ├── InvalidTransition           a state change that the lifecycle does not allow
 ├── Conflict
@@ -51,6 +52,14 @@ class InvalidJob(HoldfastError, ValueError):
 
 class PayloadTooLarge(InvalidJob):
     """The encoded arguments are larger than the limit."""
+
+
+class Undecodable(HoldfastError, ValueError):
+    """What is stored does not fit the types of the task."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
 
 
 class UnknownTask(HoldfastError, LookupError):

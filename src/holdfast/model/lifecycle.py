@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
 
 from holdfast.model.errors import InvalidTransition
@@ -47,6 +48,8 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 WAITING = frozenset({State.SCHEDULED, State.RETRY})
 LEASED = frozenset({State.CLAIMED, State.RUNNING})
 FINISHED = frozenset({State.SUCCESS, State.FAILED, State.DLQ, State.CANCELLED})
+EDITABLE = frozenset({State.SCHEDULED, State.RETRY, State.DLQ})
+PRUNABLE = FINISHED - {State.DLQ}
 
 Path = tuple[State, ...]
 
@@ -56,7 +59,6 @@ RETRIED: Path = (State.CLAIMED, State.RUNNING, State.FAILED, State.RETRY)
 RELEASED_AT_ONCE: Path = (State.CLAIMED, State.RUNNING, State.FAILED, State.SCHEDULED)
 DEAD_LETTERED: Path = (State.CLAIMED, State.RUNNING, State.FAILED, State.DLQ)
 FAILED_FOR_GOOD: Path = (State.CLAIMED, State.RUNNING, State.FAILED)
-UNDECODABLE: Path = (State.CLAIMED, State.FAILED, State.DLQ)
 RETURNED: Path = (State.CLAIMED, State.SCHEDULED)
 INTERRUPTED: Path = (State.CLAIMED, State.RUNNING, State.SCHEDULED)
 CANCELLED_UNSTARTED: Path = (State.CLAIMED, State.CANCELLED)
@@ -72,3 +74,27 @@ def check_path(path: Path) -> None:
         if after not in TRANSITIONS[before]:
             allowed = ", ".join(sorted(TRANSITIONS[before])) or "nothing"
             raise InvalidTransition(f"{before} cannot become {after}; from {before} only {allowed}")
+
+
+@lru_cache(maxsize=512)
+def move_sources(path: Path, ends: bool) -> frozenset[State]:
+    """The leased states from which a holder's move may go along the path; none if no move may.
+
+    The path of a start stays in leased states; that of a move which ends the attempt begins there, leaves,
+    and does not come back.
+    """
+    left = [state for state in path if state not in LEASED]
+    held = path[: len(path) - len(left)]
+    if not _is_legal(path) or not LEASED.issuperset(held) or bool(left) is not ends:
+        return frozenset()
+    return frozenset(held if ends else held[:-1])
+
+
+@lru_cache(maxsize=512)
+def edit_source(path: Path) -> State | None:
+    """The state in which a job must stand to be edited along the path; None if no edit may go there."""
+    return path[0] if _is_legal(path) and LEASED.isdisjoint(path) else None
+
+
+def _is_legal(path: Path) -> bool:
+    return len(path) > 1 and all(after in TRANSITIONS[before] for before, after in pairwise(path))

@@ -1,0 +1,67 @@
+"""The stores: memory (the reference, read it first), SQLite, and what other packages register.
+
+Each is opened by its URL; `open_store` imports it when it is asked for. What a store must do is written in
+`holdfast.store`, and checked by `holdfast.testing.conformance`.
+"""
+
+import re
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from holdfast.model.errors import ConfigurationError
+from holdfast.store import Store
+
+__all__ = ["open_store"]
+
+GROUP = "holdfast.stores"
+_BUILT_IN = {
+    "memory": ("holdfast.stores.memory", "MemoryStore"),
+    "sqlite": ("holdfast.stores.sqlite", "SqliteStore"),
+}
+
+
+def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
+    """The store that the URL names; no I/O yet.
+
+    A scheme that is not built in is looked up among the entry points of the group `holdfast.stores`: the
+    name is the scheme, the value a callable that takes the URL and `auto_migrate`.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ConfigurationError(
+            f"{_masked(url)!r} is not a store URL, such as {_example()}", setting="store"
+        )
+    if scheme in _BUILT_IN:
+        module, name = _BUILT_IN[scheme]
+        return cast(Store, getattr(import_module(module), name).from_url(url, auto_migrate))
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if scheme not in found:
+        known = ", ".join(f"{name}://" for name in sorted({*_BUILT_IN, *found}))
+        raise ConfigurationError(
+            f"no store is known for {_masked(url)!r}; known are {known}. "
+            "A store of another package must be installed in this environment",
+            setting="store",
+        )
+    return _open_registered(found[scheme], url, auto_migrate)
+
+
+def _open_registered(point: EntryPoint, url: str, auto_migrate: bool | None) -> Store:
+    try:
+        opener = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"the store for {point.name}:// is registered as {point.value} but cannot be imported: {error}",
+            setting="store",
+        ) from error
+    return cast(Store, opener(url, auto_migrate))
+
+
+def _masked(url: str) -> str:
+    """The URL without what may be secret: user, password and query."""
+    plain, question, _ = url.partition("?")
+    return re.sub(r"(^|//).*@", r"\1***@", plain, flags=re.DOTALL) + (question and "?***")
+
+
+def _example() -> str:
+    return "sqlite:///jobs.db or memory://"

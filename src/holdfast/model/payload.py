@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 import msgspec
+from msgspec import inspect
 
 from holdfast.model.errors import InvalidJob, PayloadTooLarge, Undecodable
 
 PAYLOAD_LIMIT = 262_144
 DEEPEST = 64
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_SIMPLE: frozenset[type[object]] = frozenset({str, int, float, bool, type(None)})
 _SCALARS = (datetime, date, time, timedelta, UUID, Decimal, bytes)
 _PLACE = re.compile(r" - at `(?:key` in `)?\$(?P<path>.*?)`\Z", re.DOTALL)
 
@@ -33,6 +35,10 @@ class _Refused(Exception):
         self.kind = kind
         self.steps: list[str] = []
 
+    def as_error(self, field: str) -> InvalidJob:
+        path = "".join(reversed(self.steps))
+        return self.kind(field + (path if len(path) <= 100 else path[:97] + "..."), str(self))
+
 
 def encode(value: object, *, limit: int, field: str, typed_keys: bool = False) -> bytes:
     """The value as JSON; InvalidJob or PayloadTooLarge, naming the part of `field`, if it cannot be stored.
@@ -40,24 +46,47 @@ def encode(value: object, *, limit: int, field: str, typed_keys: bool = False) -
     Keys of dicts must be strings, unless `typed_keys` says that the caller checks what they come back as.
     """
     plain = _plain(value, field)
-    _examine(plain, field, typed_keys)
+    try:
+        _check(plain, 0, typed_keys)
+    except _Refused as refusal:
+        raise refusal.as_error(field) from None
     return _pack(plain, limit, field)
 
 
-def encode_fields(values: Mapping[str, object], *, limit: int, field: str, typed_keys: bool = False) -> bytes:
-    """Named values as one JSON object; each is checked as by `encode`, as `field.name`."""
+def encode_fields(
+    values: Mapping[str, object], *, limit: int, field: str, typed_keys: bool = False, sort: bool = False
+) -> bytes:
+    """Named values as one JSON object; each is checked as by `encode`, as `field.name`.
+
+    `sort` puts sets and dicts into an order that is the same everywhere.
+    """
+    plain: Mapping[str, Any] = values
+    if not _SIMPLE.issuperset(map(type, values.values())):
+        order: Literal["deterministic"] | None = "deterministic" if sort else None
+        try:
+            plain = msgspec.to_builtins(values, builtin_types=_SCALARS, enc_hook=_simplify, order=order)
+        except (TypeError, ValueError, RecursionError):
+            plain = {name: _plain(value, f"{field}.{name}") for name, value in values.items()}
+    name = ""
     try:
-        plain = msgspec.to_builtins(values, builtin_types=_SCALARS, enc_hook=_simplify)
-    except (TypeError, ValueError, RecursionError):
-        plain = {name: _plain(value, f"{field}.{name}") for name, value in values.items()}
-    for name, value in plain.items():
-        _examine(value, f"{field}.{name}", typed_keys)
+        for name, value in plain.items():
+            _check(value, 0, typed_keys)
+    except _Refused as refusal:
+        raise refusal.as_error(f"{field}.{name}") from None
     return _pack(plain, limit, field)
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """A compiled, strict decoder for a type; TypeError if the type cannot be stored."""
+    unknown = next((each for each in _kinds(kind) if _is_unknown(each)), None)
+    if unknown is not None:
+        raise TypeError(f"{unknown.cls!r} is not a type that can be stored")
     return msgspec.json.Decoder(kind, dec_hook=_restore)
+
+
+def has_sets(kind: Any) -> bool:
+    """Whether values of the type contain sets, whose order differs from process to process."""
+    return any(isinstance(each, inspect.SetType | inspect.FrozenSetType) for each in _kinds(kind))
 
 
 def decode(compiled: msgspec.json.Decoder[Any], stored: bytes, field: str) -> Any:
@@ -68,6 +97,28 @@ def decode(compiled: msgspec.json.Decoder[Any], stored: bytes, field: str) -> An
         raise Undecodable(*_placed(str(error), field)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(field, str(error)) from None
+
+
+def _kinds(kind: Any) -> Iterator[Any]:
+    """Every type that a type is made of."""
+    waiting: list[Any] = [inspect.type_info(kind)]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        for name in node.__struct_fields__:
+            value = getattr(node, name)
+            parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            waiting.extend(part for part in parts if isinstance(part, inspect.Type | inspect.Field))
+
+
+def _is_unknown(node: Any) -> bool:
+    if not isinstance(node, inspect.CustomType):
+        return False
+    return node.cls is not object and not hasattr(node.cls, "model_validate")
 
 
 def _placed(message: str, field: str) -> tuple[str, str]:
@@ -86,19 +137,8 @@ def _plain(value: object, field: str) -> Any:
         raise InvalidJob(field, str(error)) from None
 
 
-def _examine(plain: object, field: str, typed_keys: bool) -> None:
-    try:
-        _check(plain, 0, typed_keys)
-    except _Refused as refusal:
-        path = "".join(reversed(refusal.steps))
-        raise refusal.kind(field + path, str(refusal)) from None
-
-
 def _pack(plain: object, limit: int, field: str) -> bytes:
-    try:
-        packed = msgspec.json.encode(plain)
-    except TypeError as error:
-        raise InvalidJob(field, str(error)) from None
+    packed = msgspec.json.encode(plain)
     if len(packed) > limit:
         raise PayloadTooLarge(
             field,
@@ -139,8 +179,8 @@ def _check_container(value: dict[object, object] | list[object], depth: int, typ
     try:
         if isinstance(value, dict):
             for place, item in value.items():
-                if type(place) is not str and not typed_keys:
-                    _refuse_key(place)
+                if type(place) is not str:
+                    _check_key(place, typed_keys)
                 _check(place, depth, typed_keys)
                 _check(item, depth, typed_keys)
         else:
@@ -151,12 +191,15 @@ def _check_container(value: dict[object, object] | list[object], depth: int, typ
         raise
 
 
-def _refuse_key(key: object) -> NoReturn:
-    raise _Refused(
-        f"a key of type {type(key).__name__} would come back as a string; annotate it, for instance as "
-        "dict[int, str], or use strings",
-        UntypedKey,
-    )
+def _check_key(key: object, typed_keys: bool) -> None:
+    if isinstance(key, bool) or not isinstance(key, (int, float, *_SCALARS)):
+        raise _Refused(f"{type(key).__name__} cannot be a key in JSON; use strings")
+    if not typed_keys:
+        raise _Refused(
+            f"a key of type {type(key).__name__} would come back as a string; annotate it, for instance as "
+            "dict[int, str], or use strings",
+            UntypedKey,
+        )
 
 
 def _check_text(text: str) -> None:
@@ -200,7 +243,9 @@ def _check_inside(value: object, depth: int) -> None:
 
 
 def _restore(kind: Any, value: object) -> object:
-    """Types that msgspec does not know: pydantic models, and plain classes that take no part in JSON."""
+    """Types that msgspec does not know: pydantic models, and `object`, which is anything."""
+    if kind is object:
+        return value
     validate = getattr(kind, "model_validate", None)
     if validate is None:
         raise TypeError(f"{kind!r} cannot be read from JSON")

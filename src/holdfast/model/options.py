@@ -1,0 +1,102 @@
+"""What a caller may say about one job beside its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from uuid import UUID
+
+from holdfast.model.errors import InvalidJob
+from holdfast.model.names import check_id, check_name
+from holdfast.model.retry import RetryStrategy, encode_retry
+from holdfast.model.timing import Seconds, instant, micros
+
+MOST_TAGS = 20
+_LOWEST, _HIGHEST = -32_768, 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller says about one job beside its arguments, checked. Durations are in microseconds."""
+
+    delay: int | None = None
+    at: int | None = None
+    priority: int | None = None
+    queue: str | None = None
+    key: str | None = None
+    key_ttl: int | None = None
+    id: str | None = None
+    tags: tuple[str, ...] | None = None
+    retry: bytes | None = None
+    timeout: int | None = None
+    lease: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        delay: Seconds | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        key_ttl: Seconds | None = None,
+        id: str | UUID | None = None,
+        tags: Sequence[str] | None = None,
+        retry: RetryStrategy | None = None,
+        timeout: Seconds | None = None,
+        lease: Seconds | None = None,
+    ) -> Options:
+        """Options as a user gives them; InvalidJob names the one that is wrong."""
+        if delay is not None and at is not None:
+            raise InvalidJob("delay", "delay and at exclude each other; give one of them")
+        if key_ttl is not None and key is None:
+            raise InvalidJob("key_ttl", "it needs a key")
+        return cls(
+            delay=optional_micros(delay, "delay"),
+            at=None if at is None else instant(at, "at"),
+            priority=None if priority is None else check_priority(priority),
+            queue=None if queue is None else check_name(queue, "queue"),
+            key=None if key is None else check_name(key, "key"),
+            key_ttl=optional_micros(key_ttl, "key_ttl"),
+            id=None if id is None else check_id(id),
+            tags=None if tags is None else check_tags(tags),
+            retry=None if retry is None else encode_retry(retry),
+            timeout=optional_micros(timeout, "timeout"),
+            lease=optional_micros(lease, "lease"),
+        )
+
+    def over(self, earlier: Options) -> Options:
+        """These options, and the earlier ones where these say nothing; delay and at replace each other."""
+        said = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        if "delay" in said or "at" in said:
+            said = {"delay": None, "at": None, **said}
+        return replace(earlier, **said)
+
+
+NO_OPTIONS = Options()
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """The tags, each once; InvalidJob for too many or a bad one."""
+    checked = tuple(dict.fromkeys(check_name(tag, "tags") for tag in several(tags, "tags")))
+    if len(checked) > MOST_TAGS:
+        raise InvalidJob("tags", f"{len(checked)} tags are more than {MOST_TAGS}")
+    return checked
+
+
+def check_priority(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not _LOWEST <= value <= _HIGHEST:
+        raise InvalidJob("priority", f"{value!r} is not a whole number between {_LOWEST} and {_HIGHEST}")
+    return int(value)
+
+
+def several(values: Sequence[str], field: str) -> Sequence[str]:
+    if isinstance(values, str):
+        raise InvalidJob(field, f"give a list, for instance [{values!a}]")
+    return values
+
+
+def optional_micros(value: Seconds | None, field: str) -> int | None:
+    return None if value is None else micros(value, field)

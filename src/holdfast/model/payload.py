@@ -67,12 +67,11 @@ def encode_fields(
             plain = msgspec.to_builtins(values, builtin_types=_SCALARS, enc_hook=_simplify, order=order)
         except (TypeError, ValueError, RecursionError):
             plain = {name: _plain(value, f"{field}.{name}") for name, value in values.items()}
-    name = ""
-    try:
-        for name, value in plain.items():
+    for name, value in plain.items():
+        try:
             _check(value, 0, typed_keys)
-    except _Refused as refusal:
-        raise refusal.as_error(f"{field}.{name}") from None
+        except _Refused as refusal:
+            raise refusal.as_error(f"{field}.{name}") from None
     return _pack(plain, limit, field)
 
 

@@ -1,5 +1,7 @@
 """One queue: its waiting jobs in the order in which they are served, and its counts."""
 
+from collections import deque
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from holdfast.model.lifecycle import State
@@ -13,20 +15,69 @@ Later: TypeAlias = tuple[int, str]
 Entry: TypeAlias = Ready | Later
 
 
+class Line:
+    """Ready jobs of one task, in order.
+
+    Most arrive in the order in which they leave, and for these a plain run is faster than the heap that takes
+    the rest.
+    """
+
+    __slots__ = ("_heap", "_run")
+
+    def __init__(self) -> None:
+        self._run: deque[Ready] = deque()
+        self._heap: list[Ready] = []
+
+    def push(self, entry: Ready) -> None:
+        run = self._run
+        if not run or run[-1] < entry:
+            run.append(entry)
+        else:
+            heappush(self._heap, entry)
+
+    def first(self) -> Ready | None:
+        run, heap = self._run, self._heap
+        if not heap:
+            return run[0] if run else None
+        return run[0] if run and run[0] < heap[0] else heap[0]
+
+    def drop_first(self) -> Ready | None:
+        """Takes away the first; the one that is then first."""
+        run, heap = self._run, self._heap
+        if heap and not (run and run[0] < heap[0]):
+            heappop(heap)
+        else:
+            run.popleft()
+        return self.first()
+
+    def keep_only(self, entries: dict[str, Entry]) -> None:
+        """Drops what does not stand in the entries."""
+        self._run = deque(entry for entry in self._run if entries.get(entry[2]) is entry)
+        self._heap = [entry for entry in self._heap if entries.get(entry[2]) is entry]
+        heapify(self._heap)
+
+
 class Lane:
     """The data of one queue.
 
-    The heaps are apart by task, so that jobs of a task that no worker knows cost nothing to those that ask
+    The lines are apart by task, so that jobs of a task that no worker knows cost nothing to those that ask
     for others. An entry counts only while the shelf's `entries` has that very object for its job: what is
     edited or deleted leaves its entry behind, and that is cheaper than taking it out.
     """
 
-    __slots__ = ("counts", "due", "later", "paused", "ready", "was_paused")
+    __slots__ = ("counts", "due", "later", "lines", "paused", "was_paused")
 
     def __init__(self) -> None:
-        self.ready: dict[str, list[Ready]] = {}
+        self.lines: dict[str, Line] = {}
         self.later: list[Later] = []
         self.counts: dict[State, int] = dict.fromkeys(State, 0)
         self.due: dict[State, int] = {State.SCHEDULED: 0, State.RETRY: 0}
         self.paused = False
         self.was_paused = False
+
+    def keep_only(self, entries: dict[str, Entry]) -> None:
+        """Drops what was left behind."""
+        self.later = [entry for entry in self.later if entries.get(entry[1]) is entry]
+        heapify(self.later)
+        for line in self.lines.values():
+            line.keep_only(entries)

@@ -70,11 +70,7 @@ def _end_attempt(shelf: Shelf, record: JobRecord, worker: str, move: Move, outco
         reason=move.reason,
         error=move.error,
     )
-    attempts = shelf.attempts.get(record.id)
-    if attempts is None:
-        shelf.attempts[record.id] = [attempt]
-    else:
-        attempts.append(attempt)
+    shelf.attempts[record.id] = (*shelf.attempts.get(record.id, ()), attempt)
     if holder != worker:
         shelf.closers.setdefault(record.id, {})[record.token] = worker
     shelf.end_lease(record)
@@ -91,16 +87,16 @@ def _answer_late(shelf: Shelf, record: JobRecord, worker: str, move: Move) -> Ve
     if move.outcome is None:
         stands = record.token == move.token and record.worker == worker and record.state is move.path[-1]
         return _ACCEPTED if stands else _REFUSED
-    attempts = shelf.attempts.get(record.id, [])
-    position = next((index for index, past in enumerate(attempts) if past.token == move.token), None)
-    if position is None:
+    attempts = shelf.attempts.get(record.id, ())
+    attempt = next((past for past in attempts if past.token == move.token), None)
+    if attempt is None:
         return _REFUSED
-    attempt = attempts[position]
     told = Ending.LOST if attempt.outcome is Ending.SUPERSEDED else attempt.outcome
     if told is move.outcome and shelf.closers.get(record.id, {}).get(move.token, attempt.worker) == worker:
         return _ACCEPTED
     if told is Ending.LOST and attempt.worker == worker and not move.if_expired:
-        attempts[position] = replace(attempt, outcome=Ending.SUPERSEDED)
+        superseded = replace(attempt, outcome=Ending.SUPERSEDED)
+        shelf.attempts[record.id] = tuple(superseded if past is attempt else past for past in attempts)
     return _REFUSED
 
 
@@ -111,16 +107,20 @@ def claim(shelf: Shelf, worker: str, seq: int, want: Want, now: int) -> list[Job
         lane = shelf.lanes.get(queue)
         if lane is None or lane.paused or len(claimed) >= want.limit:
             continue
-        # A heap of heaps: lists compare by their first entries, so the first one has the job that is next.
-        heaps = [heap for task, heap in lane.ready.items() if heap and task in want.tasks]
-        heapify(heaps)
-        while heaps and len(claimed) < want.limit:
-            heap = heaps[0]
-            record = shelf.take(heap)
-            if heap:
-                heapreplace(heaps, heap)
+        fronts = [
+            (first, task, line)
+            for task, line in lane.lines.items()
+            if task in want.tasks and (first := line.first()) is not None
+        ]
+        heapify(fronts)
+        while fronts and len(claimed) < want.limit:
+            entry, task, line = fronts[0]
+            following = line.drop_first()
+            if following is not None:
+                heapreplace(fronts, (following, task, line))
             else:
-                heappop(heaps)
+                heappop(fronts)
+            record = shelf.take(entry)
             if record is not None:
                 lane.due[record.state] -= 1
                 lane.counts[record.state] -= 1

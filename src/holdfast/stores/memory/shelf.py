@@ -3,12 +3,12 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from operator import methodcaller
 
 from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
 from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord
-from holdfast.stores.memory.lane import Entry, Lane, Later, Ready
+from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Ready
 
 copied: Callable[[JobRecord], JobRecord] = methodcaller("__copy__")
 
@@ -31,7 +31,7 @@ class Shelf:
         self.entries: dict[str, Entry] = {}
         self.leases: dict[str, int] = {}
         self.keys: dict[str, tuple[str, int]] = {}
-        self.attempts: dict[str, list[AttemptRecord]] = {}
+        self.attempts: dict[str, tuple[AttemptRecord, ...]] = {}
         self.closers: dict[str, dict[int, str]] = {}
         self.asked: dict[str, set[str]] = {}
         self.finished: deque[tuple[int, str]] = deque()
@@ -99,11 +99,10 @@ class Shelf:
         ready: Ready = (record.priority, record.due, record.id)
         self.entries[record.id] = ready
         lane.due[record.state] += 1
-        heap = lane.ready.get(record.task)
-        if heap is None:
-            lane.ready[record.task] = [ready]
-        else:
-            heappush(heap, ready)
+        line = lane.lines.get(record.task)
+        if line is None:
+            line = lane.lines[record.task] = Line()
+        line.push(ready)
 
     def promote(self, lane: Lane, now: int) -> int | None:
         """Makes ready what is due; when the next job of the lane will be."""
@@ -121,9 +120,8 @@ class Shelf:
                 return due
         return None
 
-    def take(self, heap: list[Ready]) -> JobRecord | None:
-        """The job at the head of a ready heap, taken out of it; None if that entry was left behind."""
-        entry = heappop(heap)
+    def take(self, entry: Ready) -> JobRecord | None:
+        """The job of an entry from the head of its line; None if the entry was left behind."""
         job_id = entry[2]
         if self.entries.get(job_id) is not entry:
             self._left_behind -= 1
@@ -138,17 +136,9 @@ class Shelf:
             lane.due[record.state] -= 1
         self._left_behind += 1
         if self._left_behind > 1_000 + len(self.entries):
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Drops the entries left behind, once they are the greater part."""
-        for lane in self.lanes.values():
-            lane.later = [entry for entry in lane.later if self.entries.get(entry[1]) is entry]
-            heapify(lane.later)
-            for task, heap in lane.ready.items():
-                lane.ready[task] = kept = [entry for entry in heap if self.entries.get(entry[2]) is entry]
-                heapify(kept)
-        self._left_behind = 0
+            for each in self.lanes.values():
+                each.keep_only(self.entries)
+            self._left_behind = 0
 
     def end_lease(self, record: JobRecord) -> None:
         del self.leases[record.id]

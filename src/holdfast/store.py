@@ -9,7 +9,8 @@ Promises that hold for every operation below:
 - Atomic: an operation happens whole or not at all; a batch is one transaction unless said otherwise.
 - Three outcomes: it returns (done), raises StoreUnavailable (not done), or raises OutcomeUnknown (perhaps
   done).
-- Repeatable: every mutating operation may be sent again unchanged and then gives the first answer.
+- Repeatable: every mutating operation may be sent again unchanged: nothing more happens, and the answer tells
+  what the first one did. An `edit` is guarded by its version instead, and gives None the second time.
 - Scoped: a session belongs to one namespace and neither sees nor changes anything of another.
 - Bound values: names and payloads are values, never identifiers, and come back exactly as they went in.
 - Safe when cancelled: if a caller is cancelled while waiting, the operation is done whole or not at all.
@@ -48,57 +49,68 @@ class JobStore(Protocol):
 
         A job becomes `scheduled`, version 1, token 0, created at the store's now. If its id is already
         stored, live or finished, the stored job is the answer, with conflict "id" if task, queue or payload
-        differ. If its key is held, the holder is the answer, with conflict "key" if task or payload differ. A
-        key is held while its job is live and until its TTL, counted from that job's creation, has passed,
-        whichever is later; a deleted or pruned job holds nothing. Concurrent callers with one key get one
-        job. Jobs of one batch see each other.
+        differ. Otherwise, if its key is held, the holder is the answer, with conflict "key" if task or
+        payload differ. A key is held while its job is live and until its TTL, counted from that job's
+        creation (or from the edit that gave the key), has passed, whichever is later; a deleted or pruned
+        job holds nothing. Concurrent callers with one key get one job. Jobs of one batch see each other.
         """
         ...
 
     async def tick(self, tick: Tick) -> Ticked:
         """Applies moves, then claims: one round trip, one commit.
 
-        Moves. A move is accepted if the job is leased under the move's token, the job's state lies on the
-        path before its end, and either the tick's worker is the holder or, for a move with `if_expired`, the
-        lease has expired at the store's now. A start (no outcome) needs an unexpired lease as well; it sets
-        `started` and keeps the lease. Any other accepted move ends the attempt: it is written to history with
-        worker, token, run, times, outcome, reason and error; the lease is gone; failures, lost and suspect
-        take the move's values; reason and error are the job's last. A job that waits again gets due = now +
-        delay if delay is given. Children are added with the move, or not at all. The version rises by one. A
-        refused move changes nothing of the job; if history has its (job, token) with the same outcome, closed
-        by the same worker, the answer is ACCEPTED (it is a repeat), and a start that already stands is
-        ACCEPTED. If history has it as `lost`, and the refused move had an outcome and came from the attempt's
-        own worker, that attempt is from then on told as `superseded`. One refused move does not touch the
-        others.
+        Moves, in order. A move is accepted if the job is leased under the move's token, the path is one that
+        a holder may take (`move_sources`) with the job's state on it before its end, and the tick's worker
+        is the holder; a move with `if_expired` does not ask for the holder but needs a lease that has
+        expired (end <= now) at the store's now. A start (no outcome) needs an unexpired lease; it sets
+        `started` to now - elapsed and keeps the lease. Any other accepted move ends the attempt: it is
+        written to history with its own worker (who held it, not who closed it), token, run, start (the first
+        that was recorded, by start, extend or this move), end, outcome, reason and error; the lease is gone;
+        failures, lost, suspect, reason, error and result take the move's values. A job that waits again gets
+        due = now + delay if delay is given; one that is finished gets `finished` = now. Children are added
+        as by `add` with the move, or not at all; a child whose id or key is taken is left out. The version
+        rises by one. `cancel_asked` stays until the job is replayed.
 
-        Claim, if wanted and the worker is registered and live. Due jobs become ready; then up to `limit`
-        ready jobs of the wanted tasks, queue by queue in the given order, paused ones left out, each by
-        priority (lowest number first), due time, id. A claimed job has state claimed, run + 1, version + 1,
-        token = max(token + 1, the store's clock in µs), the worker, a lease of its own length or the wanted
-        one, and no start, reason or progress left from before. No job is ever given to two claimers.
+        A refused move changes nothing of the job. If history has its (job, token) with the same outcome,
+        closed by the same worker, it is a repeat, and the answer is ACCEPTED; so is a start of a job that
+        this worker holds under this token and that is running. If history has it as `lost`, and the refused
+        move had an outcome, was not `if_expired` and came from the attempt's own worker, that attempt is
+        from then on told as `superseded`. One refused move does not touch the others.
 
-        With `repeat`, jobs that this (worker, seq) claimed and still holds are given back as they stand, and
-        nothing new is claimed if there are any.
+        Claim, if wanted and the worker is registered and live. Due jobs (due <= now) become ready; then up
+        to `limit` ready jobs of the wanted tasks, queue by queue in the given order, paused ones left out,
+        each by priority (lowest number first), due time, id. A claimed job has state claimed, run + 1,
+        version + 1, token = max(token + 1, the store's clock in µs), the worker, a lease of its own length
+        or the wanted one, and no start, reason or progress left from before. No job is ever given to two
+        claimers.
+
+        With `repeat`, if anything is wanted, jobs that this (worker, seq) claimed and still holds are given
+        back as they stand, registered or not, and nothing new is claimed if there are any.
         """
         ...
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         """Prolongs leases that are current (token and worker) and unexpired, to now + lease.
 
-        Never shortens one.         Shows a claimed job as running once `elapsed` is given, and stores progress. Does not raise the
-        version. An expired lease is LOST even if nobody has taken the job yet.
+        Never shortens one. Shows a claimed job as running, started at now - elapsed, once `elapsed` is
+        given, and stores progress. Does not raise the version. An expired lease is LOST even if nobody has
+        taken the job yet. CANCEL_ASKED means held, and asked to stop.
         """
         ...
 
     async def expired(self, limit: int) -> list[JobRecord]:
-        """Leased jobs whose lease has expired, oldest expiry first. Changes nothing."""
+        """Leased jobs whose lease has expired, oldest expiry first, then by id. Changes nothing."""
         ...
 
     async def edit(self, job_id: str, version: int, edit: Edit) -> JobRecord | None:
         """Applies an edit if the version is current and the state fits; the job as it then stands, else None.
 
-        A finished job that is replayed becomes live again with its token, run and history. Raises the version
-        by one, so a repeat gives None: after an unknown outcome, read the job. If `key` is given and held by other work, nothing is changed and KeyConflict is raised.
+        A path fits if the job stands at its first state and it is one that an edit may take (`edit_source`).
+        A waiting job that is thereby finished gets `finished` = now. A finished job that is replayed becomes
+        live again with its token, run and history, and without `finished`, result and `cancel_asked`; it
+        takes its key again. Raises the version by one, so a repeat gives None: after an unknown outcome,
+        read the job. If the key that is given, or that a replayed job would take again, is held by another
+        job, nothing is changed and KeyConflict is raised.
         """
         ...
 
@@ -119,7 +131,7 @@ class JobStore(Protocol):
         ...
 
     async def count(self) -> list[QueueCount]:
-        """Counts by queue and state, without reading finished jobs one by one."""
+        """Counts by queue and state, where there are any, without reading finished jobs one by one."""
         ...
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
@@ -127,9 +139,9 @@ class JobStore(Protocol):
         ...
 
     async def prune(self, older_than: int, limit: int) -> int:
-        """Removes up to `limit` jobs, with history and keys, that finished longer ago than `older_than`.
+        """Removes jobs, with history and keys, that finished more than `older_than` ago; how many.
 
-        Gives their number. Leaves the dead-letter queue alone.
+        Takes the oldest first, up to `limit`. Leaves dlq alone.
         """
         ...
 
@@ -138,13 +150,16 @@ class FleetStore(Protocol):
     """Workers and queues."""
 
     async def register(self, worker: WorkerRecord, lease: int) -> None:
-        """Makes the worker known and live for `lease`. Doing so again replaces what it said before."""
+        """Makes the worker known and live for `lease`. Doing so again replaces what it said before.
+
+        The store sets `seen` to its now, and `started` when the worker was not known.
+        """
         ...
 
     async def beat(self, worker_id: str, lease: int) -> bool:
-        """Keeps the worker live for `lease` from now.
+        """Keeps the worker live for `lease` from now, and `seen`. False if it is not known.
 
-        False if it is not known; an expired one is live again.
+        An expired one is live again.
         """
         ...
 
@@ -153,7 +168,10 @@ class FleetStore(Protocol):
         ...
 
     async def workers(self) -> list[WorkerRecord]:
-        """All known workers, the dead ones marked as not live; those dead for a day are forgotten."""
+        """All known workers by id, the dead ones marked as not live.
+
+        Those dead for a day are forgotten, at the latest by this call.
+        """
         ...
 
     async def pause(self, queue: str) -> None: ...

@@ -158,10 +158,11 @@ class Tick(msgspec.Struct, kw_only=True):
 class Ticked(msgspec.Struct, kw_only=True):
     """The answer to a tick.
 
-    `verdicts` are in the order of the moves. `cancel_asked` are (job, token) pairs of this worker. `paused`
-    are those of the wanted queues that are paused. `next_due` is how long until a waiting job of the wanted
-    queues is due, None if there is none. `registered` is False when the store does not know the worker as
-    live; then nothing was claimed.
+    `verdicts` are in the order of the moves. `cancel_asked` are the (job, token) pairs that this worker
+    holds after the tick and that were asked to stop, by job. `paused` are those of the wanted queues that
+    are paused. `next_due` is how long until the next job that is not due yet is, of any task, in the wanted
+    queues that are not paused; None if there is none. `registered` is False when the store does not know the
+    worker as live; then nothing was claimed.
     """
 
     verdicts: list[Verdict]
@@ -175,8 +176,8 @@ class Ticked(msgspec.Struct, kw_only=True):
 class Extension(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """A wish to keep a lease for `lease` more, counted from the store's now.
 
-    `elapsed` tells how long ago the handler started, so that a long job is shown running; `progress` is its
-    last report.
+    `elapsed` tells how long ago the handler started, so that a long job is shown running; `progress` and its
+    note are the last report, and replace the one before if either is given.
     """
 
     job: str
@@ -199,7 +200,9 @@ class Edit(msgspec.Struct, kw_only=True, frozen=True):
     """A change to a job that no worker moves. What is None stays as it is.
 
     With a `path` the job must stand at its first state and goes to its last. Without one it must be
-    scheduled, retry or dlq. `ask_cancel` is the one edit for a leased job: it asks the holder to stop.
+    scheduled, retry or dlq. `due`, an instant, goes before `delay`, counted from the store's now. `key` is
+    held for `key_ttl` from now. `ask_cancel` is the one edit for a leased job: it asks the holder to stop,
+    and changes nothing else.
     """
 
     path: Path = ()
@@ -218,7 +221,11 @@ class Edit(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Query(msgspec.Struct, kw_only=True, frozen=True):
-    """Which jobs to find; newest id first, after `cursor`, the last id of the page before."""
+    """Which jobs to find; newest id first, after `cursor`, the last id of the page before.
+
+    No states means all. `worker` is the one that holds the job. Due times go from `due_after`, inclusive, to
+    `due_before`, exclusive.
+    """
 
     states: frozenset[State] = frozenset()
     queue: str | None = None

@@ -85,7 +85,8 @@ def _end_attempt(shelf: Shelf, record: JobRecord, worker: str, move: Move, outco
 def _answer_late(shelf: Shelf, record: JobRecord, worker: str, move: Move) -> Verdict:
     """The verdict on a move that no longer applies: a repeat is accepted, a late one is remembered."""
     if move.outcome is None:
-        stands = record.token == move.token and record.worker == worker and record.state is move.path[-1]
+        is_held = record.token == move.token and record.worker == worker
+        stands = is_held and record.state is State.RUNNING and bool(move_sources(move.path, False))
         return _ACCEPTED if stands else _REFUSED
     attempts = shelf.attempts.get(record.id, ())
     attempt = next((past for past in attempts if past.token == move.token), None)

@@ -45,14 +45,7 @@ class Stopped:
     why: Stop
 
 
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """The stored job could not be read, so no attempt can ever succeed."""
-
-    reason: str
-
-
-Outcome = Succeeded | Failed | Stopped | Undecodable
+Outcome = Succeeded | Failed | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,7 @@ def dead_letter(record: JobRecord, reason: str) -> Move:
     return Move(
         job=record.id,
         token=record.token,
-        path=lifecycle.UNDECODABLE,
+        path=lifecycle.DEAD_LETTERED,
         outcome=Ending.FAILED,
         failures=record.failures + 1,
         lost=record.lost,
@@ -169,8 +162,8 @@ def start(record: JobRecord, elapsed: int) -> Move:
 def reclaim(record: JobRecord, lost_limit: int) -> Move:
     """The move for a job whose lease has expired.
 
-    Only a recorded start counts as a loss. Every job of a vanished worker becomes suspect, because any of them
-    may have been running when it vanished.
+    Only a recorded start counts as a loss. Every job of a vanished worker becomes suspect, because any of
+    them may have been running when it vanished.
     """
     started = record.state is State.RUNNING
     lost = record.lost + started

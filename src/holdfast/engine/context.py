@@ -1,0 +1,195 @@
+"""What a handler is given when it asks for it: its job, its token, and ways to report and to finish."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.model.errors import ConfigurationError, LeaseLost
+from holdfast.model.job import Job
+from holdfast.model.outcome import Stop
+from holdfast.model.records import JobRecord, Move, Verdict
+from holdfast.model.task import Call
+from holdfast.store import Transactions
+
+S = TypeVar("S")
+
+log = logging.getLogger("holdfast.task")
+
+
+class Stopped(asyncio.CancelledError):
+    """Raised by `ctx.check()` in an attempt that was told to stop. Let it pass."""
+
+
+class Link(Protocol):
+    """The context's way to the worker that runs the attempt."""
+
+    record: JobRecord
+    namespace: str
+    worker: str
+
+    @property
+    def stop(self) -> Stop | None: ...
+
+    def progress(self, fraction: float, note: str | None) -> None: ...
+
+    def enqueue(self, call: Call) -> str: ...
+
+    def success(self, value: object) -> Move: ...
+
+    def committed(self) -> None: ...
+
+    @property
+    def transactions(self) -> Transactions | None: ...
+
+
+class Transaction:
+    """An open transaction of the job's own store; the job's completion is part of it."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.value: object = None
+
+    def complete(self, value: object) -> None:
+        """Sets the job's result, recorded when the block is left."""
+        self.value = value
+
+
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """Puts job, run, token and worker on every line."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {"fields": {**(self.extra or {}), **kwargs.pop("fields", {})}}
+        return msg, kwargs
+
+
+class Context(Generic[S]):
+    """One attempt, seen from inside the handler. `S` is the type of the application's shared state."""
+
+    __holdfast_context__ = True
+
+    def __init__(self, link: Link, state: S) -> None:
+        self._link = link
+        self._record = link.record
+        self.state = state
+
+    @property
+    def job(self) -> Job[Any]:
+        return Job.from_record(self._record)
+
+    @property
+    def run(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._record.run
+
+    @property
+    def token(self) -> int:
+        """Grows with every attempt; give it to whatever must refuse an older one."""
+        return self._record.token
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt of this job; give it to services that take an idempotency key."""
+        return self._record.key or self._record.id
+
+    @property
+    def firing(self) -> datetime | None:
+        """The due time that a schedule fired this job for; None for a job that was enqueued."""
+        return None
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the attempt should stop, for whatever reason."""
+        return self._link.stop is not None
+
+    def check(self) -> None:
+        """Raises Stopped once the attempt should stop. Call it now and then in long blocking handlers."""
+        stop = self._link.stop
+        if stop is not None:
+            raise Stopped(stop.value)
+
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        """Tells how far the attempt is, between 0 and 1.
+
+        Costs nothing; it travels with the next heartbeat.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a number between 0 and 1, not {fraction!r}")
+        self._link.progress(fraction, note)
+
+    def enqueue(self, call: Call) -> str:
+        """Enqueues a job together with this one's success, or not at all. Gives its id."""
+        return self._link.enqueue(call)
+
+    @property
+    def log(self) -> JobLog:
+        record = self._record
+        return JobLog(
+            log,
+            {
+                "job": record.id,
+                "task": record.task,
+                "run": record.run,
+                "token": record.token,
+                "worker": record.worker,
+            },
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A transaction whose commit also records this job's success.
+
+        Raises LeaseLost, rolled back, if superseded.
+        """
+        transactions = self._transactions()
+        async with transactions.begin() as connection:
+            transaction = Transaction(connection)
+            yield transaction
+            await self._complete_in(transactions, connection, transaction.value)
+        self._link.committed()
+
+    @contextmanager
+    def sync_transaction(self) -> Iterator[Transaction]:
+        """The same for blocking handlers."""
+        transactions = self._transactions()
+        with transactions.begin_sync() as connection:
+            transaction = Transaction(connection)
+            yield transaction
+            self._complete_in_sync(transactions, connection, transaction.value)
+        self._link.committed()
+
+    async def complete_in(self, connection: Any, value: object = None) -> None:
+        """Records this job's success in the caller's own open transaction, which the caller commits."""
+        await self._complete_in(self._transactions(), connection, value)
+        self._link.committed()
+
+    def complete_in_sync(self, connection: Any, value: object = None) -> None:
+        """The same on a blocking connection."""
+        self._complete_in_sync(self._transactions(), connection, value)
+        self._link.committed()
+
+    async def _complete_in(self, transactions: Transactions, connection: Any, value: object) -> None:
+        link = self._link
+        verdict = await transactions.move_in(connection, link.namespace, link.worker, link.success(value))
+        self._insist(verdict)
+
+    def _complete_in_sync(self, transactions: Transactions, connection: Any, value: object) -> None:
+        link = self._link
+        verdict = transactions.move_in_sync(connection, link.namespace, link.worker, link.success(value))
+        self._insist(verdict)
+
+    def _insist(self, verdict: Verdict) -> None:
+        if verdict is not Verdict.ACCEPTED:
+            raise LeaseLost(
+                f"job {self._record.id}, run {self.run}: the lease is no longer held, so this must not commit"
+            )
+
+    def _transactions(self) -> Transactions:
+        transactions = self._link.transactions
+        if transactions is None:
+            raise ConfigurationError("this store has no transactions; use a SQL store", setting="store")
+        return transactions

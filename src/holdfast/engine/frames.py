@@ -1,0 +1,70 @@
+"""What a worker and its child process say to each other: JSON messages with a length in front."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias, Union
+
+import msgspec
+
+from holdfast.model.records import JobRecord, NewJob
+
+HEADER = struct.Struct("!I")
+
+
+class Assignment(msgspec.Struct, tag="assignment"):
+    """A job for the child: where its handler is defined in the application's own code, and the job."""
+
+    module: str
+    main: str | None
+    name: str
+    record: JobRecord
+    namespace: str
+    result_bytes: int
+    error_bytes: int
+
+
+class Progressed(msgspec.Struct, tag="progress"):
+    """The handler reported progress."""
+
+    fraction: float
+    note: str | None
+
+
+class Returned(msgspec.Struct, tag="returned"):
+    """The handler returned."""
+
+    result: bytes | None
+    children: list[NewJob]
+    committed: bool
+
+
+class Raised(msgspec.Struct, tag="raised"):
+    """The handler raised.
+
+    `module` and `kind` name the exception's class; `after` and `count` are those of a Retry.
+    """
+
+    reason: str
+    error: str | None
+    module: str
+    kind: str
+    after: float | None = None
+    count: bool = True
+
+
+class Ceased(msgspec.Struct, tag="ceased"):
+    """The handler ended because it was told to stop, or found its lease lost."""
+
+    lease_lost: bool
+
+
+Said: TypeAlias = Union[Progressed, Returned, Raised, Ceased]  # noqa: UP007  msgspec reads it at run time
+
+said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+assignments: msgspec.json.Decoder[Assignment] = msgspec.json.Decoder(Assignment)
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    body = msgspec.json.encode(message)
+    return HEADER.pack(len(body)) + body

@@ -13,7 +13,7 @@ now = time.monotonic
 
 
 class Hold:
-    """One held lease, shared between the worker's loop and the heartbeat's thread; times are monotonic seconds.
+    """One held lease, shared between the worker's loop and the heartbeat's thread. Times are monotonic.
 
     `trust_until` is when this process must assume that the lease may be given to another. `stop` is set once,
     when the attempt is told to stop; handlers see it through their context.

@@ -30,3 +30,11 @@ def check_id(value: object, field: str = "id") -> str:
         return str(value if isinstance(value, UUID) else UUID(str(value)))
     except ValueError:
         raise InvalidJob(field, f"{ascii(value)[:60]} is not a UUID") from None
+
+
+def known_id(value: object) -> str | None:
+    """The canonical form of a job id, or None for what no stored job can be called."""
+    try:
+        return check_id(value)
+    except InvalidJob:
+        return None

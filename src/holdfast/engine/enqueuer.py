@@ -1,0 +1,148 @@
+"""Adding jobs: concurrent calls of one process share the store's commits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from holdfast.model.records import Added, NewJob
+from holdfast.store import JobStore
+
+
+class _Waiter:
+    __slots__ = ("answer", "deadline", "jobs")
+
+    def __init__(self, jobs: Sequence[NewJob], answer: asyncio.Future[list[Added]], deadline: float) -> None:
+        self.jobs = jobs
+        self.answer = answer
+        self.deadline = deadline
+
+
+class Enqueuer:
+    """Self-clocking group commit: while one `add` is under way the next jobs gather, then leave together.
+
+    No timer delays anything: a lone call leaves at once. A caller that is cancelled takes nobody with it; its
+    job is left out if it has not been sent. Each call ends within `timeout` seconds.
+    """
+
+    def __init__(self, store: JobStore, *, batch: int, timeout: float) -> None:
+        self._store = store
+        self._batch = batch
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Waiter] = deque()
+        self._sent: list[_Waiter] = []
+        self._sender: asyncio.Task[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+
+    async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
+        """Stores the jobs, at most a batch, in one commit with whatever else is waiting.
+
+        Raises StoreUnavailable if they were not sent in time, OutcomeUnknown if they were and no answer came.
+        """
+        loop = self._loop
+        answer: asyncio.Future[list[Added]] = loop.create_future()
+        deadline = loop.time() + self._timeout
+        self._waiting.append(_Waiter(jobs, answer, deadline))
+        if self._sender is None:
+            self._sender = loop.create_task(self._send_all())
+        if self._watch is None:
+            self._watch = loop.call_at(deadline, self._expire)
+        return await answer
+
+    async def close(self) -> None:
+        """Waits for what is under way."""
+        if self._sender is not None:
+            await asyncio.wait([self._sender])
+
+    async def _send_all(self) -> None:
+        try:
+            while self._gather():
+                await self._send()
+        finally:
+            self._sender = None
+            if self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+            for waiter in (*self._sent, *self._waiting):
+                waiter.answer.cancel()
+            self._sent = []
+            self._waiting.clear()
+
+    def _gather(self) -> bool:
+        size = 0
+        waiting, sent = self._waiting, self._sent
+        sent.clear()
+        while waiting and (not sent or size + len(waiting[0].jobs) <= self._batch):
+            waiter = waiting.popleft()
+            if not waiter.answer.done():
+                sent.append(waiter)
+                size += len(waiter.jobs)
+        return bool(sent)
+
+    async def _send(self) -> None:
+        sent = self._sent
+        jobs = [job for waiter in sent for job in waiter.jobs]
+        try:
+            async with asyncio.timeout_at(sent[-1].deadline):
+                added = await self._add(jobs)
+        except TimeoutError:
+            for waiter in sent:
+                _fail(waiter, OutcomeUnknown(self._late("no answer")))
+        except StoreError as error:
+            for waiter in sent:
+                _fail(waiter, _copied(error))
+        except Exception as error:  # noqa: BLE001  handed to its caller
+            if len(sent) == 1:
+                _fail(sent[0], error)
+            else:
+                await self._send_one_by_one(sent)
+        else:
+            start = 0
+            for waiter in sent:
+                end = start + len(waiter.jobs)
+                if not waiter.answer.done():
+                    waiter.answer.set_result(added[start:end])
+                start = end
+
+    async def _add(self, jobs: Sequence[NewJob]) -> list[Added]:
+        try:
+            return await self._store.add(jobs)
+        except OutcomeUnknown:
+            return await self._store.add(jobs)
+
+    async def _send_one_by_one(self, together: list[_Waiter]) -> None:
+        """One job that the store cannot take must not take the others with it."""
+        for waiter in list(together):
+            if not waiter.answer.done():
+                self._sent = [waiter]
+                await self._send()
+
+    def _expire(self) -> None:
+        """Fails what is overdue, and looks again when the next one may be."""
+        now = self._loop.time()
+        while self._waiting and self._waiting[0].deadline <= now:
+            waiter = self._waiting.popleft()
+            _fail(waiter, StoreUnavailable(self._late("the job was not sent")))
+        for waiter in self._sent:
+            if waiter.deadline <= now:
+                _fail(waiter, OutcomeUnknown(self._late("no answer")))
+        following = [waiter for waiter in (*self._sent, *self._waiting) if waiter.deadline > now]
+        self._watch = self._loop.call_at(following[0].deadline, self._expire) if following else None
+
+    def _late(self, what: str) -> str:
+        return f"{what} within {self._timeout:g} s (enqueue_timeout_seconds)"
+
+
+def _fail(waiter: _Waiter, error: BaseException) -> None:
+    if not waiter.answer.done():
+        waiter.answer.set_exception(error)
+
+
+def _copied(error: StoreError) -> StoreError:
+    """One for each caller: an exception that is raised in many places gathers all their tracebacks."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
+    return copy

@@ -1,0 +1,264 @@
+"""What applications ask of the store: enqueue, look, steer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NoReturn
+from uuid import UUID
+
+from holdfast.engine.enqueuer import Enqueuer
+from holdfast.engine.results import Results
+from holdfast.model.errors import IdConflict, InvalidJob, JobGone, KeyConflict, StateConflict, VersionConflict
+from holdfast.model.explanation import Explanation, Surroundings, explain
+from holdfast.model.job import Attempt, Job, ResultSource
+from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
+from holdfast.model.names import check_name, known_id
+from holdfast.model.options import Options
+from holdfast.model.overview import Stats, WorkerInfo
+from holdfast.model.records import Added, Edit, JobRecord, NewJob, Query
+from holdfast.model.settings import Settings
+from holdfast.model.task import Registry
+from holdfast.model.timing import Seconds, instant, micros
+from holdfast.store import Session
+
+MOST_FOUND = 1_000
+_TRIES = 20
+_make_job = Job[Any].from_record
+
+JobId = str | UUID
+States = State | str | Iterable[State | str]
+
+
+class CancelAnswer(StrEnum):
+    """What `cancel` did: the job is cancelled, its holder was asked to stop, or it had finished before."""
+
+    CANCELLED = "cancelled"
+    ASKED = "asked"
+    FINISHED = "finished"
+
+
+class Page(list[Job[Any]]):
+    """Jobs that were found, newest first. `cursor` asks for the next page; None when this was the last."""
+
+    cursor: str | None = None
+
+
+class Client:
+    """One session's way to the jobs of a namespace. Belongs to the event loop that it was made on."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        registry: Registry,
+        *,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000,
+    ) -> None:
+        self.session = session
+        self.settings = settings
+        self.results = Results(session, registry)
+        self._source: ResultSource[Any] = self.results
+        self._jobs = session.jobs
+        self._clock = clock
+        self._enqueuer = Enqueuer(
+            session.jobs, batch=settings.batch, timeout=settings.enqueue_timeout_seconds
+        )
+
+    async def close(self) -> None:
+        """Waits for enqueues under way, ends the waiting for results, and closes the session."""
+        await self._enqueuer.close()
+        await self.results.close()
+        await self.session.close()
+
+    async def enqueue(self, job: NewJob) -> Added:
+        """Stores a job, or finds the one that its key or id already stands for."""
+        (added,) = await self._enqueuer.add((job,))
+        if added.conflict is not None:
+            refuse(job, added)
+        return added
+
+    async def enqueue_many(self, jobs: Sequence[NewJob]) -> list[Added]:
+        """Stores many, a batch per commit. A conflict is raised after all others are stored."""
+        size = self.settings.batch
+        parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
+        answers = await asyncio.gather(*(self._enqueuer.add(part) for part in parts))
+        added = [each for answer in answers for each in answer]
+        for job, each in zip(jobs, added, strict=True):
+            if each.conflict is not None:
+                refuse(job, each)
+        return added
+
+    def job(self, record: JobRecord) -> Job[Any]:
+        return _make_job(record, self._source)
+
+    async def get(self, job_id: JobId) -> Job[Any] | None:
+        """The job; None for an id that was never there or is gone."""
+        record = await self._find_record(job_id)
+        return None if record is None else self.job(record)
+
+    async def result(self, job_id: JobId, timeout: Seconds | None = None) -> Any:
+        """Waits for the job's result, as `Job.result` does."""
+        return await self.results.wait(str(job_id), timeout)
+
+    async def find(
+        self,
+        *,
+        state: States = (),
+        queue: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        worker: str | None = None,
+        due_after: datetime | None = None,
+        due_before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Jobs that fit all that is given, newest first."""
+        if not 1 <= limit <= MOST_FOUND:
+            raise InvalidJob("limit", f"{limit!r} is not between 1 and {MOST_FOUND}")
+        records = await self._jobs.find(
+            Query(
+                states=_states(state),
+                queue=queue,
+                task=task,
+                tag=tag,
+                worker=worker,
+                due_after=None if due_after is None else instant(due_after, "due_after"),
+                due_before=None if due_before is None else instant(due_before, "due_before"),
+                cursor=cursor,
+                limit=limit,
+            )
+        )
+        page = Page(self.job(record) for record in records)
+        page.cursor = records[-1].id if len(records) == limit else None
+        return page
+
+    async def stats(self) -> Stats:
+        return Stats.of(await self._jobs.count())
+
+    async def workers(self) -> list[WorkerInfo]:
+        return [WorkerInfo.from_record(record) for record in await self.session.fleet.workers()]
+
+    async def history(self, job_id: JobId) -> list[Attempt]:
+        """Ended attempts, oldest first; empty for a job that is not there."""
+        known = known_id(job_id)
+        if known is None:
+            return []
+        return [Attempt.from_record(record) for record in await self._jobs.history(known)]
+
+    async def explain(self, job_id: JobId) -> Explanation:
+        """Why the job is not running, or what became of it."""
+        record = await self._find_record(job_id)
+        fleet = self.session.fleet
+        around = Surroundings(
+            workers=await fleet.workers(),
+            queues=await fleet.queues(),
+            counts=await self._jobs.count(),
+            now=self._clock(),
+        )
+        return explain(str(job_id), record, around)
+
+    async def cancel(self, job_id: JobId) -> CancelAnswer:
+        """Cancels a waiting job at once; asks the holder of a leased one to stop."""
+
+        def decide(record: JobRecord) -> Edit | None:
+            if record.state in FINISHED or (record.state in LEASED and record.cancel_asked):
+                return None
+            if record.state in LEASED:
+                return Edit(ask_cancel=True)
+            return Edit(path=(record.state, State.CANCELLED))
+
+        record = await self._change(job_id, decide)
+        if record.state is State.CANCELLED:
+            return CancelAnswer.CANCELLED
+        return CancelAnswer.FINISHED if record.state in FINISHED else CancelAnswer.ASKED
+
+    async def replay(
+        self, job_id: JobId, *, key: str | None = None, key_ttl: Seconds | None = None
+    ) -> Job[Any]:
+        """Gives a dead or failed job all its attempts again, from now on; under a new key if one is given."""
+        ttl = self.settings.key_ttl_seconds if key_ttl is None else key_ttl
+        held = 0 if key is None else micros(ttl, "key_ttl")
+        key = None if key is None else check_name(key, "key")
+
+        def decide(record: JobRecord) -> Edit:
+            if record.state not in {State.DLQ, State.FAILED}:
+                raise StateConflict(
+                    f"job {record.id} is {record.state}; only dlq and failed ones are replayed"
+                )
+            path = (record.state, State.SCHEDULED)
+            return Edit(path=path, delay=0, failures=0, lost=0, suspect=False, key=key, key_ttl=held)
+
+        return self.job(await self._change(job_id, decide))
+
+    async def edit(
+        self,
+        job_id: JobId,
+        *,
+        version: int | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: Seconds | None = None,
+        at: datetime | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Job[Any]:
+        """Changes a waiting or dead job. With a `version`, VersionConflict if somebody changed it since."""
+        said = Options.of(queue=queue, priority=priority, delay=delay, at=at, tags=tags)
+        edit = Edit(queue=said.queue, priority=said.priority, delay=said.delay, due=said.at, tags=said.tags)
+
+        def decide(record: JobRecord) -> Edit:
+            if version is not None and record.version != version:
+                raise VersionConflict(
+                    f"job {record.id} has version {record.version}, not {version}: somebody changed it; "
+                    "read it again and decide anew"
+                )
+            if record.state not in WAITING and record.state is not State.DLQ:
+                raise StateConflict(
+                    f"job {record.id} is {record.state}; only scheduled, retry and dlq jobs are edited"
+                )
+            return edit
+
+        return self.job(await self._change(job_id, decide))
+
+    async def delete(self, job_id: JobId) -> None:
+        """Removes the job with its history and key; nothing happens if it is not there."""
+        known = known_id(job_id)
+        if known is not None and not await self._jobs.delete(known):
+            raise StateConflict(f"job {known} is being run; cancel it first, then delete it")
+
+    async def _change(self, job_id: JobId, decide: Callable[[JobRecord], Edit | None]) -> JobRecord:
+        """Reads, decides, and writes if nobody was faster; else again. No edit leaves the job as it is."""
+        for _ in range(_TRIES):
+            record = await self._find_record(job_id)
+            if record is None:
+                raise JobGone(f"no job {ascii(str(job_id))[:60]} is stored")
+            edit = decide(record)
+            changed = record if edit is None else await self._jobs.edit(record.id, record.version, edit)
+            if changed is not None:
+                return changed
+        raise VersionConflict(f"job {job_id} was changed by others {_TRIES} times in a row; try again")
+
+    async def _find_record(self, job_id: JobId) -> JobRecord | None:
+        known = known_id(job_id)
+        return None if known is None else await self._jobs.get(known)
+
+
+def refuse(job: NewJob, added: Added) -> NoReturn:
+    """Raises what a conflict means to the caller."""
+    if added.conflict == "key":
+        raise KeyConflict(
+            f"key {job.key!r} belongs to job {added.record.id}, of another task or with other arguments"
+        )
+    raise IdConflict(f"id {job.id} belongs to a job of another task or queue, or with other arguments")
+
+
+def _states(state: States) -> frozenset[State]:
+    given: Iterable[str] = [state] if isinstance(state, str) else state
+    try:
+        return frozenset(State(each) for each in given)
+    except ValueError as error:
+        raise InvalidJob("state", f"{error}; use {', '.join(State)}") from None

@@ -1,5 +1,115 @@
 """Background jobs and recurring work that survive crashes, on the database you already have."""
 
-__all__ = ["__version__"]
+from holdfast.app import Holdfast
+from holdfast.engine.client import CancelAnswer, Page
+from holdfast.engine.context import Context, Transaction
+from holdfast.model.errors import (
+    BlockingCallOnLoop,
+    ConfigurationError,
+    Conflict,
+    HoldfastError,
+    IdConflict,
+    InvalidJob,
+    InvalidTransition,
+    JobCancelled,
+    JobFailed,
+    JobGone,
+    KeyConflict,
+    LeaseLost,
+    NotInTransaction,
+    NotOpen,
+    OutcomeUnknown,
+    PayloadTooLarge,
+    ResultError,
+    ResultNotKept,
+    SchemaMismatch,
+    StateConflict,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    Undecodable,
+    UnknownTask,
+    VersionConflict,
+)
+from holdfast.model.explanation import Explanation
+from holdfast.model.job import Attempt, Job
+from holdfast.model.lifecycle import Ending, State
+from holdfast.model.overview import Counts, QueueInfo, Stats, WorkerInfo
+from holdfast.model.retry import (
+    Again,
+    ByException,
+    Custom,
+    Exponential,
+    Failure,
+    Fixed,
+    Immediate,
+    Linear,
+    Never,
+    Retry,
+    RetryStrategy,
+)
+from holdfast.model.settings import Settings
+from holdfast.model.task import Call
+from holdfast.model.timing import Seconds
+from holdfast.task import Task
+
+__all__ = [
+    "Again",
+    "Attempt",
+    "BlockingCallOnLoop",
+    "ByException",
+    "Call",
+    "CancelAnswer",
+    "ConfigurationError",
+    "Conflict",
+    "Context",
+    "Counts",
+    "Custom",
+    "Ending",
+    "Explanation",
+    "Exponential",
+    "Failure",
+    "Fixed",
+    "Holdfast",
+    "HoldfastError",
+    "IdConflict",
+    "Immediate",
+    "InvalidJob",
+    "InvalidTransition",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobGone",
+    "KeyConflict",
+    "LeaseLost",
+    "Linear",
+    "Never",
+    "NotInTransaction",
+    "NotOpen",
+    "OutcomeUnknown",
+    "Page",
+    "PayloadTooLarge",
+    "QueueInfo",
+    "ResultError",
+    "ResultNotKept",
+    "Retry",
+    "RetryStrategy",
+    "SchemaMismatch",
+    "Seconds",
+    "Settings",
+    "State",
+    "StateConflict",
+    "Stats",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "Task",
+    "Transaction",
+    "Undecodable",
+    "UnknownTask",
+    "VersionConflict",
+    "WorkerInfo",
+    "__version__",
+]
 
 __version__ = "0.1.0"

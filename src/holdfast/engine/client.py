@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from holdfast.engine.enqueuer import Enqueuer
+from holdfast.engine.ids import new_id
 from holdfast.engine.results import Results
 from holdfast.model.errors import IdConflict, InvalidJob, JobGone, KeyConflict, StateConflict, VersionConflict
 from holdfast.model.explanation import Explanation, Surroundings, explain
@@ -21,7 +22,7 @@ from holdfast.model.options import Options
 from holdfast.model.overview import Stats, WorkerInfo
 from holdfast.model.records import Added, Edit, JobRecord, NewJob, Query
 from holdfast.model.settings import Settings
-from holdfast.model.task import Registry
+from holdfast.model.task import Call, Registry
 from holdfast.model.timing import Seconds, instant, micros
 from holdfast.store import Session
 
@@ -31,6 +32,11 @@ _make_job = Job[Any].from_record
 
 JobId = str | UUID
 States = State | str | Iterable[State | str]
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970 by this machine: good enough to word an explanation, and nothing else."""
+    return time.time_ns() // 1_000
 
 
 class CancelAnswer(StrEnum):
@@ -56,7 +62,7 @@ class Client:
         settings: Settings,
         registry: Registry,
         *,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        clock: Callable[[], int] = wall_clock,
     ) -> None:
         self.session = session
         self.settings = settings
@@ -81,8 +87,13 @@ class Client:
             refuse(job, added)
         return added
 
-    async def enqueue_many(self, jobs: Sequence[NewJob]) -> list[Added]:
-        """Stores many, a batch per commit. A conflict is raised after all others are stored."""
+    async def submit(self, call: Call) -> Job[Any]:
+        """Stores the job of a call; the job as it then stands."""
+        return self.job((await self.enqueue(call.to_new_job(new_id()))).record)
+
+    async def enqueue_many(self, calls: Iterable[Call]) -> list[Job[Any]]:
+        """Stores many, a batch per commit. A conflict is raised after the others are stored."""
+        jobs = [call.to_new_job(new_id()) for call in calls]
         size = self.settings.batch
         parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
         answers = await asyncio.gather(*(self._enqueuer.add(part) for part in parts))
@@ -90,7 +101,7 @@ class Client:
         for job, each in zip(jobs, added, strict=True):
             if each.conflict is not None:
                 refuse(job, each)
-        return added
+        return [self.job(each.record) for each in added]
 
     def job(self, record: JobRecord) -> Job[Any]:
         return _make_job(record, self._source)
@@ -224,11 +235,14 @@ class Client:
 
         return self.job(await self._change(job_id, decide))
 
-    async def delete(self, job_id: JobId) -> None:
-        """Removes the job with its history and key; nothing happens if it is not there."""
-        known = known_id(job_id)
-        if known is not None and not await self._jobs.delete(known):
-            raise StateConflict(f"job {known} is being run; cancel it first, then delete it")
+    async def delete(self, job_id: JobId) -> bool:
+        """Removes the job with its history and key; False if it was not there."""
+        record = await self._find_record(job_id)
+        if record is None:
+            return False
+        if not await self._jobs.delete(record.id):
+            raise StateConflict(f"job {record.id} is being run; cancel it first, then delete it")
+        return True
 
     async def _change(self, job_id: JobId, decide: Callable[[JobRecord], Edit | None]) -> JobRecord:
         """Reads, decides, and writes if nobody was faster; else again. No edit leaves the job as it is."""

@@ -24,6 +24,7 @@ HoldfastError
 │   ├── ResultNotKept
 │   └── JobGone
 ├── NotInTransaction            the given connection has no open transaction
+├── NotOpen                     the application is used before it is entered, or on another event loop
 └── BlockingCallOnLoop          a blocking call was made on a running event loop
 """
 
@@ -142,6 +143,10 @@ class JobGone(ResultError):
 
 class NotInTransaction(HoldfastError):
     """The given connection has no open transaction to join."""
+
+
+class NotOpen(HoldfastError, RuntimeError):
+    """The application is not open where it is used; the message says how to open it."""
 
 
 class BlockingCallOnLoop(HoldfastError, RuntimeError):

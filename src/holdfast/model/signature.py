@@ -73,6 +73,11 @@ class Signature:
         split = len(self._positional)
         return list(values[:split]), dict(zip(self._keywords, values[split:], strict=True))
 
+    def named(self, stored: bytes) -> dict[str, Any]:
+        """The stored arguments by name, defaults included."""
+        args, kwargs = self.decode(stored)
+        return dict(zip(self._all, [*args, *kwargs.values()], strict=True))
+
     def encode_result(self, value: object, limit: int) -> bytes:
         try:
             return encode(value, limit=limit, field="result")
@@ -109,8 +114,7 @@ class Signature:
         return InvalidJob("arguments", f"they do not fit {self._where}{self._python}")
 
     def _comes_back(self, stored: bytes, bound: dict[str, Any]) -> bool:
-        args, kwargs = self.decode(stored)
-        values = dict(zip(self._all, [*args, *kwargs.values()], strict=True))
+        values = self.named(stored)
         return all(values[name] == value for name, value in bound.items())
 
     def _hints(self, function: Function, names: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,0 +1,252 @@
+"""The application: settings, store and tasks put together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+
+import msgspec
+
+from holdfast.config import load_settings
+from holdfast.engine.client import Client
+from holdfast.engine.context import Context
+from holdfast.engine.groups import DeadLetters, Queues
+from holdfast.engine.notices import Notices
+from holdfast.engine.worker import Worker
+from holdfast.model.errors import ConfigurationError
+from holdfast.model.names import check_name
+from holdfast.model.overrides import Overrides
+from holdfast.model.retry import RetryStrategy
+from holdfast.model.settings import Settings
+from holdfast.model.task import DEFAULT_QUEUE, Registry, RunIn, define
+from holdfast.model.timing import Seconds
+from holdfast.opening import Opening
+from holdfast.store import Store
+from holdfast.sync import Sync
+from holdfast.task import DecoratedTask, Task, TaskDecorator
+
+if TYPE_CHECKING:
+    from holdfast.testing.app import Testing
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Hook = TypeVar("Hook", bound=Callable[[], object])
+
+
+def _delegated(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Holdfast, P], Coroutine[Any, Any, T]]:
+    """The client's method as one of the application, which must be open."""
+
+    @wraps(method)
+    def call(app: Holdfast, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return method(app.client, *args, **kwargs)
+
+    return call
+
+
+class Holdfast:
+    """Background jobs on a store. Making one does no I/O; `async with app:` opens it.
+
+    `store_url` and the settings given here come before environment and file. `state` is whatever handlers
+    share; they find it as `ctx.state`.
+    """
+
+    def __init__(
+        self, store_url: str | None = None, *, state: Any = None, **settings: Unpack[Overrides]
+    ) -> None:
+        self.state = state
+        self.registry = Registry()
+        self.notices = Notices()
+        self.queues = Queues(lambda: self.client)
+        self.dlq = DeadLetters(lambda: self.client)
+        self._overrides: dict[str, object] = {**settings}
+        if store_url is not None:
+            self._overrides["store"] = store_url
+        self._settings: Settings | None = None
+        self._opening = Opening(lambda: self.settings, self.registry)
+        self.sync = Sync(self._opening.background)
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._startup: list[Callable[[], object]] = []
+        self._shutdown: list[Callable[[], object]] = []
+
+    get = _delegated(Client.get)
+    find = _delegated(Client.find)
+    stats = _delegated(Client.stats)
+    workers = _delegated(Client.workers)
+    history = _delegated(Client.history)
+    explain = _delegated(Client.explain)
+    cancel = _delegated(Client.cancel)
+    replay = _delegated(Client.replay)
+    edit = _delegated(Client.edit)
+    delete = _delegated(Client.delete)
+    enqueue_many = _delegated(Client.enqueue_many)
+
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Context[Any], P], Coroutine[Any, Any, T]], /
+    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> DecoratedTask[P, T, P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Context[Any], P], T], /
+    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], T]: ...
+
+    @overload
+    def task(self, function: Callable[P, T], /) -> DecoratedTask[P, T, P, T]: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        queue: str = DEFAULT_QUEUE,
+        priority: int = 0,
+        retry: RetryStrategy | None = None,
+        timeout: Seconds | None = None,
+        lease: Seconds | None = None,
+        run_in: RunIn | None = None,
+        keep_result: bool = True,
+        dead_letter: bool = True,
+    ) -> TaskDecorator: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Makes a function a task: `@app.task`, or `@app.task(...)` with options.
+
+        Its name is that of the function, unless `name` is given; `aliases` are names that it had before.
+        `retry` says what follows a failure, by default three more attempts with growing pauses; with
+        `dead_letter` False a job that used them up rests as failed.
+        """
+        # Annotations may be text that names classes of the function in which the task is defined.
+        frame = inspect.currentframe()
+        names = frame.f_back.f_locals if frame and frame.f_back else {}
+
+        def decorate(function: Callable[..., Any]) -> DecoratedTask[..., Any, ..., Any]:
+            definition = define(function, names=names, **options)
+            self.registry.add(definition)
+            task: DecoratedTask[..., Any, ..., Any] = DecoratedTask(self, definition)
+            self._tasks[definition.name] = task
+            return task
+
+        return decorate if function is None else decorate(function)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """All tasks, by name."""
+        return MappingProxyType(self._tasks)
+
+    def on_startup(self, hook: Hook) -> Hook:
+        """Calls the function, plain or async, when a worker of this process starts, before its first job."""
+        self._startup.append(hook)
+        return hook
+
+    def on_shutdown(self, hook: Hook) -> Hook:
+        """Calls the function, plain or async, after a worker's last job; the last one registered first."""
+        self._shutdown.append(hook)
+        return hook
+
+    def worker(self, queues: Sequence[str] | None = None, concurrency: int | None = None) -> Worker:
+        """A worker for these queues, by default all that the tasks name. It opens the application as well."""
+        if isinstance(queues, str):
+            raise ConfigurationError(f"give a list, for instance [{queues!a}]", setting="queues")
+        names = (
+            self.registry.queues if queues is None else tuple(check_name(each, "queues") for each in queues)
+        )
+        settings = self.settings
+        if concurrency is not None:
+            settings = msgspec.structs.replace(settings, concurrency=concurrency)
+        return self._make_worker(names, settings)
+
+    def _make_worker(self, queues: tuple[str, ...], settings: Settings) -> Worker:
+        return Worker(
+            self.store,
+            self.registry,
+            settings,
+            queues=queues,
+            notices=self.notices,
+            state=self.state,
+            results=self._opening,
+            on_startup=self._start_up,
+            on_shutdown=self._shut_down,
+        )
+
+    async def _start_up(self) -> None:
+        await self._opening.enter()
+        try:
+            for hook in self._startup:
+                await _done(hook())
+        except BaseException:
+            await self._opening.leave()
+            raise
+
+    async def _shut_down(self) -> None:
+        try:
+            for hook in reversed(self._shutdown):
+                await _done(hook())
+        finally:
+            await self._opening.leave()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, read from all places when first asked for."""
+        if self._settings is None:
+            self._settings = load_settings(self._overrides)
+        return self._settings
+
+    def configured(self, **settings: Unpack[Overrides]) -> Self:
+        """Gives settings that come before all others; the application itself. Not while it is open."""
+        self._opening.use(None)
+        self._overrides.update({name: value for name, value in settings.items() if value is not None})
+        self._settings = None
+        return self
+
+    @property
+    def store(self) -> Store:
+        """The store that the settings name."""
+        return self._opening.store
+
+    @property
+    def client(self) -> Client:
+        """The engine's client behind the methods here. NotOpen outside `async with app:`."""
+        return self._opening.client
+
+    async def __aenter__(self) -> Self:
+        await self._opening.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._opening.leave()
+
+    def __enter__(self) -> Self:
+        """For blocking code: what runs in the background for it ends with the block."""
+        self._opening.background.check("async with app:")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sync.close()
+
+    def testing(self, start: datetime | None = None) -> Testing:
+        """The application in memory, with a clock that is moved by hand, until the block is left."""
+        from holdfast.testing.app import Testing  # noqa: PLC0415  for tests only
+
+        return Testing(self, self._opening, start)
+
+
+async def _done(answer: object) -> None:
+    if inspect.isawaitable(answer):
+        await answer

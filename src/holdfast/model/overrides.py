@@ -1,0 +1,32 @@
+"""The settings as keywords, for type checkers; a test keeps them equal to `Settings`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Overrides(TypedDict, total=False):
+    """Settings given in code. None counts as not given."""
+
+    store: str | None
+    namespace: str | None
+    auto_migrate: bool | None
+    lease_seconds: float | None
+    heartbeat_seconds: float | None
+    call_timeout_seconds: float | None
+    poll_seconds: float | None
+    concurrency: int | None
+    batch: int | None
+    prefetch_seconds: float | None
+    grace_seconds: float | None
+    kill_seconds: float | None
+    reclaim_seconds: float | None
+    lost_limit: int | None
+    retention_seconds: float | None
+    key_ttl_seconds: float | None
+    enqueue_timeout_seconds: float | None
+    payload_bytes: int | None
+    result_bytes: int | None
+    error_bytes: int | None
+    log_format: str | None
+    log_level: str | None

@@ -1,0 +1,129 @@
+"""What an application has open: its store, and a client for each of its faces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from weakref import WeakSet
+
+from holdfast.engine.client import Client, wall_clock
+from holdfast.model.errors import ConfigurationError, NotOpen
+from holdfast.model.records import JobRecord
+from holdfast.model.settings import Settings
+from holdfast.model.task import Registry
+from holdfast.store import Store
+from holdfast.stores import open_store
+from holdfast.sync import Background
+
+
+class Opening:
+    """Opens the store for the event loop that enters and for blocking code; closes it after the last one."""
+
+    def __init__(self, settings: Callable[[], Settings], registry: Registry) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._clock = wall_clock
+        self.background = Background(self._connect, self._disconnect)
+        self.forget()
+        _all.add(self)
+
+    def forget(self) -> None:
+        """Drops what belongs to another process."""
+        self._store: Store | None = None
+        self._client: Client | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._entering = asyncio.Lock()
+        self._entered = 0
+        self._users = 0
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            settings = self._settings()
+            self._store = open_store(settings.store, auto_migrate=settings.auto_migrate)
+        return self._store
+
+    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> None:
+        """Puts a store and its clock in the place of the one before; None for what the settings say."""
+        if self._users:
+            raise ConfigurationError(
+                "the application is open; change its store or settings before it is used"
+            )
+        self._store, self._clock = store, clock
+
+    @property
+    def client(self) -> Client:
+        """The client of the event loop that entered."""
+        if self._client is None:
+            raise NotOpen(
+                "the application is not open; use it inside `async with app:`, or use its blocking calls"
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            raise NotOpen("the application was opened on another event loop; open it on the one that uses it")
+        return self._client
+
+    async def enter(self) -> None:
+        """Opens for the running event loop. Entering again there only counts."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed():
+                raise NotOpen("the application is open on another event loop; leave it there first")
+            self._loop, self._client, self._entered, self._entering = loop, None, 0, asyncio.Lock()
+        self._entered += 1
+        try:
+            async with self._entering:
+                if self._client is None:
+                    self._client = await self._connect()
+        except BaseException:
+            self._count_out()
+            raise
+
+    async def leave(self) -> None:
+        client = self._client
+        if self._count_out() and client is not None:
+            await self._disconnect(client)
+
+    def settled(self, record: JobRecord) -> None:
+        """Tells whoever waits in this process that a worker of it finished a job."""
+        for client in (self._client, self.background.client):
+            if client is not None:
+                client.results.settled(record)
+
+    def _count_out(self) -> bool:
+        self._entered -= 1
+        if self._entered == 0:
+            self._client = self._loop = None
+        return self._entered == 0
+
+    async def _connect(self) -> Client:
+        settings = self._settings()
+        self._users += 1
+        try:
+            session = await self.store.connect(settings.namespace)
+            return Client(session, settings, self._registry, clock=self._clock)
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def _disconnect(self, client: Client) -> None:
+        try:
+            await client.close()
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                await self.store.close()
+
+
+_all: WeakSet[Opening] = WeakSet()
+_of_the_parent: list[object] = []
+
+
+def _forget_all() -> None:
+    for opening in list(_all):
+        # Kept, because a connection must not even be closed by a process that did not open it.
+        _of_the_parent.append(vars(opening).copy())
+        opening.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,190 @@
+"""Tasks as users have them: still plain functions, and a way to enqueue calls of them, typed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from uuid import UUID
+
+from holdfast.engine.client import Client, refuse
+from holdfast.engine.context import Context
+from holdfast.engine.ids import new_id
+from holdfast.model.errors import ConfigurationError
+from holdfast.model.job import Job
+from holdfast.model.options import NO_OPTIONS, Options
+from holdfast.model.records import Added, NewJob
+from holdfast.model.retry import RetryStrategy
+from holdfast.model.settings import Settings
+from holdfast.model.task import Call, TaskDefinition
+from holdfast.model.timing import SECOND, Seconds
+from holdfast.store import Store, Transactions
+from holdfast.sync import Sync
+
+P = ParamSpec("P")
+C = ParamSpec("C")
+T = TypeVar("T")
+R = TypeVar("R")
+_make_job = Job[Any].from_record
+
+
+class Home(Protocol):
+    """What a task needs of the application that it belongs to."""
+
+    state: Any
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def client(self) -> Client: ...
+
+    @property
+    def sync(self) -> Sync: ...
+
+
+class Task(Generic[P, T]):
+    """A task with the options of its calls. `P` is what `enqueue` takes, `T` what the job's result is."""
+
+    def __init__(self, app: Home, definition: TaskDefinition, options: Options = NO_OPTIONS) -> None:
+        self.app = app
+        self.definition = definition
+        self._options = options
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def using(
+        self,
+        *,
+        delay: Seconds | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        key_ttl: Seconds | None = None,
+        id: str | UUID | None = None,
+        tags: Sequence[str] | None = None,
+        retry: RetryStrategy | None = None,
+        timeout: Seconds | None = None,
+        lease: Seconds | None = None,
+    ) -> Task[P, T]:
+        """The same task with other options for its calls; what is not given stays as it was.
+
+        The job is due after `delay` or at `at`. Lower `priority` runs first. The same `key` within `key_ttl`
+        gives the same job. `retry`, `timeout` and `lease` replace the task's own.
+        """
+        said = Options.of(
+            delay=delay,
+            at=at,
+            priority=priority,
+            queue=queue,
+            key=key,
+            key_ttl=key_ttl,
+            id=id,
+            tags=tags,
+            retry=retry,
+            timeout=timeout,
+            lease=lease,
+        )
+        return Task(self.app, self.definition, said.over(self._options))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """The call as a value, its arguments checked and encoded; for `enqueue_many` and `ctx.enqueue`."""
+        settings = self.app.settings
+        payload = self.definition.encode_arguments(args, kwargs, settings.payload_bytes)
+        if self._options is NO_OPTIONS:
+            return Call(self.definition, payload)
+        return Call(self.definition, payload, self._options, round(settings.key_ttl_seconds * SECOND))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+        """Stores a job that makes this call; when it returns, the job is stored durably."""
+        return await self.app.client.submit(self.call(*args, **kwargs))
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+        """The same for blocking code."""
+        return self.app.sync.submit(
+            self.call(*args, **kwargs), f"{self.definition.function.__name__}.enqueue"
+        )
+
+    async def enqueue_in(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+        """Stores the job in the caller's open transaction, which the caller commits or rolls back."""
+        job = self.call(*args, **kwargs).to_new_job(new_id())
+        namespace = self.app.settings.namespace
+        return self._joined(job, await self._transactions().add_in(connection, namespace, [job]))
+
+    def enqueue_in_sync(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+        """The same on a blocking connection."""
+        job = self.call(*args, **kwargs).to_new_job(new_id())
+        namespace = self.app.settings.namespace
+        return self._joined(job, self._transactions().add_in_sync(connection, namespace, [job]))
+
+    def _joined(self, job: NewJob, answers: Sequence[Added]) -> Job[T]:
+        (added,) = answers
+        if added.conflict is not None:
+            refuse(job, added)
+        return _make_job(added.record, _Later(self.app))
+
+    def _transactions(self) -> Transactions:
+        transactions = self.app.store.transactions
+        if transactions is None:
+            raise ConfigurationError(
+                "this store has no transactions to join; use a SQL store, such as sqlite:///jobs.db",
+                setting="store",
+            )
+        return transactions
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r} {self.definition.where}>"
+
+
+class _Later:
+    """Waits for results through whatever client the application has by then."""
+
+    def __init__(self, app: Home) -> None:
+        self._app = app
+
+    async def wait(self, job_id: str, timeout: Seconds | None) -> Any:
+        return await self._app.client.results.wait(job_id, timeout)
+
+
+class DecoratedTask(Task[P, T], Generic[P, T, C, R]):
+    """What `@app.task` gives: a task that is still the plain function. `C` and `R` are the function's own."""
+
+    def __init__(self, app: Home, definition: TaskDefinition) -> None:
+        super().__init__(app, definition)
+        function = cast(Callable[C, R], definition.function)
+        self._function = function
+        self.__wrapped__ = function
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(function, name))
+
+    def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R:
+        """Calls the function, here and now; nothing is stored."""
+        return self._function(*args, **kwargs)
+
+
+class TaskDecorator(Protocol):
+    """`@app.task(...)`: takes async and plain functions, with or without a context as first parameter."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context[Any], P], Coroutine[Any, Any, T]], /
+    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> DecoratedTask[P, T, P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context[Any], P], T], /
+    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], T]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> DecoratedTask[P, T, P, T]: ...

@@ -1,0 +1,1 @@
+"""`holdfast demo`: workers crash and freeze, and the work gets done once."""

@@ -1,0 +1,110 @@
+"""`holdfast doctor`: what is here, how it is set up, and what is wrong with it."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import click
+
+from holdfast import __version__
+from holdfast.cli.access import as_json, store_options
+from holdfast.cli.output import say, show_facts, show_json, show_table
+from holdfast.cli.run import run
+from holdfast.config import CODE, Loaded, load, mask, mask_url
+from holdfast.model.errors import HoldfastError
+from holdfast.store import Store
+from holdfast.stores import open_store
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found. `problems` keep Holdfast from working; `warnings` are for the operator to weigh."""
+
+    versions: dict[str, str]
+    settings: dict[str, dict[str, object]]
+    store: dict[str, str] = field(default_factory=dict[str, str])
+    warnings: list[str] = field(default_factory=list[str])
+    problems: list[str] = field(default_factory=list[str])
+
+
+@click.command()
+@as_json
+@store_options
+def doctor(store: str | None, namespace: str | None, as_json: bool) -> int:
+    """Check versions, settings and store. The exit code is 1 if something is wrong."""
+    loaded = load({"store": store, "namespace": namespace})
+    findings = Findings(_versions(), _settings(loaded))
+    run(_examine(loaded, findings))
+    if as_json:
+        show_json(findings)
+    else:
+        _show(findings)
+    return 1 if findings.problems else 0
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "holdfast": __version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "msgspec": version("msgspec"),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _settings(loaded: Loaded) -> dict[str, dict[str, object]]:
+    shown: dict[str, dict[str, object]] = {}
+    for name, place in loaded.sources.items():
+        value = getattr(loaded.settings, name)
+        source = f"--{name}" if place == CODE else place
+        shown[name] = {"value": mask_url(value) if name == "store" else value, "source": source}
+    return shown
+
+
+async def _examine(loaded: Loaded, findings: Findings) -> None:
+    settings = loaded.settings
+    try:
+        store = open_store(settings.store, auto_migrate=False)
+        try:
+            await _examine_store(store, settings.namespace, findings)
+        finally:
+            await store.close()
+    except HoldfastError as error:
+        findings.problems.append(mask(str(error)))
+
+
+async def _examine_store(store: Store, namespace: str, findings: Findings) -> None:
+    for name, fact in (await store.facts()).items():
+        if name.startswith("warning"):
+            findings.warnings.append(fact)
+        elif name.startswith("problem"):
+            findings.problems.append(fact)
+        else:
+            findings.store[name] = fact
+    session = await store.connect(namespace)
+    try:
+        await session.jobs.count()
+    finally:
+        await session.close()
+
+
+def _show(findings: Findings) -> None:
+    say("Versions", "bold")
+    show_facts(findings.versions)
+    say("")
+    say("Settings", "bold")
+    rows = ((name, entry["value"], entry["source"]) for name, entry in findings.settings.items())
+    show_table(("setting", "value", "source"), rows, nothing="")
+    say("")
+    say("Store", "bold")
+    show_facts(findings.store)
+    say("")
+    for warning in findings.warnings:
+        say(f"warning: {warning}", "yellow")
+    for problem in findings.problems:
+        say(f"problem: {problem}", "bold red")
+    if not findings.problems:
+        say("Nothing is wrong.", "green")

@@ -1,0 +1,47 @@
+"""`holdfast migrate`: makes or upgrades the store's tables."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.access import as_json, store_options
+from holdfast.cli.errors import Failure
+from holdfast.cli.output import say, show_json
+from holdfast.cli.run import run
+from holdfast.config import load_settings, mask_url
+from holdfast.store import Store
+from holdfast.stores import open_store
+
+
+@click.command()
+@click.option("--print-sql", is_flag=True, help="Print all steps as SQL and change nothing.")
+@as_json
+@store_options
+def migrate(store: str | None, namespace: str | None, as_json: bool, print_sql: bool) -> None:
+    """Bring the store's schema up to date. Safe to run again, and by several at once."""
+    settings = load_settings({"store": store, "namespace": namespace})
+    opened = open_store(settings.store, auto_migrate=False)
+    if print_sql:
+        click.echo(_sql(opened, settings.store))
+        return
+    steps = run(_apply(opened))
+    if as_json:
+        show_json({"applied": steps})
+    elif steps:
+        for step in steps:
+            say(f"applied {step}")
+    else:
+        say("Nothing to do: the schema is up to date.")
+
+
+def _sql(store: Store, url: str) -> str:
+    if store.migrations is None:
+        raise Failure(f"{mask_url(url)} has no schema")
+    return store.migrations.as_sql()
+
+
+async def _apply(store: Store) -> list[str]:
+    try:
+        return [] if store.migrations is None else await store.migrations.apply()
+    finally:
+        await store.close()

@@ -1,0 +1,72 @@
+"""`holdfast worker`: runs jobs until a signal says stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli.load import load_app
+from holdfast.cli.supervisor import Supervisor, command_line, stop_with_parent
+from holdfast.telemetry import logs
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="NAME", help="Serve this queue; may be repeated."
+)
+@click.option("-c", "--concurrency", type=int, metavar="N", help="Jobs to run at once.")
+@click.option("--processes", type=click.IntRange(1, 1000), default=1, metavar="N", help="Worker processes.")
+@click.option(
+    "--lease", type=float, metavar="S", help="Seconds that a lease lasts; heartbeats scale with it."
+)
+@click.option("--drain", is_flag=True, help="End when nothing that is due is left.")
+@click.option("--store", metavar="URL", help="Another store than the application's own.")
+@click.option("--namespace", metavar="NAME", help="Another namespace than the application's own.")
+@click.option("--stop-with-stdin", is_flag=True, hidden=True)
+def worker(
+    app: str,
+    queues: tuple[str, ...],
+    concurrency: int | None,
+    processes: int,
+    lease: float | None,
+    drain: bool,
+    store: str | None,
+    namespace: str | None,
+    stop_with_stdin: bool,
+) -> int:
+    """Run the jobs of an application.
+
+    The first SIGTERM or Ctrl-C lets running jobs finish, the second cancels and releases them. The exit code
+    is 0 when all ended well, 130 or 143 when a job had to be cut short.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Until the worker takes over there is nothing that a signal could cut short.
+        signal.signal(number, _leave)
+    application = load_app(app).configured(
+        store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
+    )
+    logs.configure(application.settings)
+    if processes > 1:
+        return asyncio.run(_supervise(processes, drain))
+    if stop_with_stdin:
+        stop_with_parent()
+    return asyncio.run(_serve(application, queues, drain))
+
+
+def _leave(_number: int, _frame: object) -> None:
+    sys.exit(0)
+
+
+async def _serve(app: Holdfast, queues: tuple[str, ...], drain: bool) -> int:
+    return await app.worker(queues or None).run(until_idle=drain)
+
+
+async def _supervise(processes: int, drain: bool) -> int:
+    # Later options win, so the children get this command line and a last word.
+    arguments = [*sys.argv[1:], "--processes", "1", "--stop-with-stdin"]
+    return await Supervisor(command_line(arguments), processes, until_idle=drain).run()

@@ -57,7 +57,7 @@ class MemoryJobs:
                     claimed = claim(shelf, worker, tick.seq, want, now)
             asked = [(job_id, shelf.jobs[job_id].token) for job_id in sorted(shelf.asked.get(worker, ()))]
             paused = self._paused(want)
-        if any(move.children or move.path[-1] in WAITING for move in tick.moves):
+        if any(move.children or not WAITING.isdisjoint(move.path) for move in tick.moves):
             shelf.wake()
         return Ticked(
             verdicts=verdicts,

@@ -1,0 +1,104 @@
+"""The conformance suite: run it on your own store, unchanged.
+
+A store conforms if it keeps every promise written in `holdfast.store`. Needs pytest and Hypothesis. In a test
+module:
+
+    import pytest
+    from holdfast.testing import ManualClock
+    from holdfast.testing.conformance import StoreConformance, Subject
+    from holdfast.testing.conformance.machine import ComparedMachine
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def make_store(self):
+            def make() -> Subject:
+                clock = ManualClock()
+                return Subject(MyStore(clock=clock), clock.advance)
+            return make
+
+    class MyMachine(ComparedMachine):
+        def open_store(self, clock):
+            return MyStore(clock=clock)
+
+    TestMyMachine = MyMachine.TestCase
+
+The first runs every test of every topic; each test has a store from the factory and a namespace of its own,
+so leftovers of other tests do no harm. The second drives your store and the memory store side by side and
+compares every answer; it needs a store that takes its time from a callable. A store that cannot gives an
+`advance` that really waits, and says so: `Subject(store, time.sleep, real_time=True)`. Tests that would wait
+for more than ten seconds are then skipped.
+"""
+
+import pytest
+
+TOPICS = (
+    "add",
+    "case",
+    "children",
+    "claim",
+    "concurrency",
+    "edit",
+    "extend",
+    "find",
+    "fleet",
+    "keys",
+    "machine",
+    "moves",
+    "namespaces",
+    "optional",
+    "reclaim",
+    "repeat",
+    "transitions",
+    "values",
+)
+# Before the imports: so that a failed assertion shows the values that it compared.
+pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in TOPICS))
+
+from holdfast.testing.conformance.add import AddPromises  # noqa: E402
+from holdfast.testing.conformance.case import Case, Promises, Subject, promise  # noqa: E402
+from holdfast.testing.conformance.children import ChildPromises  # noqa: E402
+from holdfast.testing.conformance.claim import ClaimPromises  # noqa: E402
+from holdfast.testing.conformance.concurrency import ConcurrencyPromises  # noqa: E402
+from holdfast.testing.conformance.edit import EditPromises  # noqa: E402
+from holdfast.testing.conformance.extend import ExtendPromises  # noqa: E402
+from holdfast.testing.conformance.find import CountPromises, FindPromises, PrunePromises  # noqa: E402
+from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
+from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
+from holdfast.testing.conformance.moves import MovePromises  # noqa: E402
+from holdfast.testing.conformance.namespaces import NamespacePromises  # noqa: E402
+from holdfast.testing.conformance.optional import (  # noqa: E402
+    MigrationPromises,
+    TransactionPromises,
+    WakeupPromises,
+)
+from holdfast.testing.conformance.reclaim import ReclaimPromises  # noqa: E402
+from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
+from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
+from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
+
+__all__ = ["Case", "Promises", "StoreConformance", "Subject", "promise"]
+
+
+class StoreConformance(
+    AddPromises,
+    KeyPromises,
+    ClaimPromises,
+    MovePromises,
+    ChildPromises,
+    RepeatPromises,
+    ExtendPromises,
+    ReclaimPromises,
+    EditPromises,
+    FindPromises,
+    CountPromises,
+    PrunePromises,
+    FleetPromises,
+    NamespacePromises,
+    ValuePromises,
+    TransitionPromises,
+    ConcurrencyPromises,
+    WakeupPromises,
+    MigrationPromises,
+    TransactionPromises,
+):
+    """Every topic. A subclass named `Test…` gives the fixture `make_store`."""

@@ -1,0 +1,250 @@
+"""Random sequences of operations: invariants for any store, and comparison with the memory store.
+
+For a store that takes its time from a callable:
+
+    class MyMachine(ComparedMachine):
+        def open_store(self, clock):
+            return MyStore(clock=clock)
+
+    TestMyMachine = MyMachine.TestCase
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast.model.errors import KeyConflict
+from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
+from holdfast.model.records import Edit, Held, JobRecord, Move, NewJob, Query, Tick, Ticked, Verdict, Want
+from holdfast.model.timing import SECOND
+from holdfast.store import Session, Store
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.conformance import draws
+from holdfast.testing.conformance.case import worker_record
+
+T = TypeVar("T")
+
+START = 1_800_000_000 * SECOND
+EVERYTHING = Query(limit=10_000)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Drives one store with every operation and checks what must hold whatever happened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock(START)
+        self.runner = asyncio.Runner()
+        self.stores: list[Store] = [self.open_store(self.clock), *self.references()]
+        self.sessions: list[Session] = [self.runner.run(store.connect("machine")) for store in self.stores]
+        self.jobs: dict[str, JobRecord] = {}
+        """What was seen after the last step."""
+        self.leases: list[tuple[str, int]] = []
+        """Every (job, token) that was ever claimed."""
+        self.ticks: list[Tick] = []
+
+    def open_store(self, clock: ManualClock) -> Store:
+        """The store under test, which must take its time from the clock."""
+        raise NotImplementedError
+
+    def references(self) -> list[Store]:
+        """Stores that must give the same answers."""
+        return []
+
+    def teardown(self) -> None:
+        for session in self.sessions:
+            self.runner.run(session.close())
+        for store in self.stores:
+            self.runner.run(store.close())
+        self.runner.close()
+
+    def ask(self, call: Callable[[Session], Awaitable[T]]) -> T:
+        """The answer of the store under test, provided that every reference gives the same."""
+
+        async def all_answers() -> list[T | type[KeyConflict]]:
+            return [await _answer(call, session) for session in self.sessions]
+
+        first, *others = self.runner.run(all_answers())
+        for other in others:
+            assert first == other
+        if first is KeyConflict:
+            raise KeyConflict("as in every reference")
+        return first  # type: ignore[return-value]
+
+    @initialize()
+    def register_all(self) -> None:
+        for worker in draws.WORKERS:
+            self.register(worker, 1_000 * SECOND)
+
+    @rule(by=st.integers(0, 4 * SECOND))
+    def pass_time(self, by: int) -> None:
+        self.clock.advance(by / SECOND)
+
+    @rule(jobs=st.lists(draws.new_jobs, min_size=1, max_size=5))
+    def add(self, jobs: list[NewJob]) -> None:
+        answers = self.ask(lambda session: session.jobs.add(jobs))
+        created: set[str] = set()
+        for job, answer in zip(jobs, answers, strict=True):
+            is_new = job.id not in self.jobs and job.id not in created
+            assert not answer.created or (is_new and answer.record.id == job.id)
+            created |= {job.id} if answer.created else set()
+
+    @rule(data=st.data(), worker=draws.workers, want=draws.wants)
+    def claim(self, data: st.DataObject, worker: str, want: Want) -> None:
+        """Ends some attempts of the worker, and claims; most of the moves are accepted."""
+        held = [job for job in self.jobs.values() if job.worker == worker]
+        ending = data.draw(st.lists(st.sampled_from(held), max_size=3)) if held else []
+        self.send(worker, [data.draw(draws.ends_of(job.id, job.token)) for job in ending], want)
+
+    @precondition(lambda self: bool(self.leases))
+    @rule(data=st.data(), worker=draws.workers, want=st.none() | draws.wants)
+    def send_strange_moves(self, data: st.DataObject, worker: str, want: Want | None) -> None:
+        """Sends old tokens, wrong workers, paths that do not exist; most of the moves are refused."""
+        picked = data.draw(st.lists(st.sampled_from(self.leases), min_size=1, max_size=3))
+        self.send(worker, [data.draw(draws.strange_of(*lease)) for lease in picked], want)
+
+    @precondition(lambda self: bool(self.ticks))
+    @rule(data=st.data())
+    def repeat_a_tick(self, data: st.DataObject) -> None:
+        sent = data.draw(st.sampled_from(self.ticks[-6:]))
+        self.send(sent.worker, sent.moves, sent.want, repeats=sent)
+
+    @rule(data=st.data(), worker=draws.workers)
+    def extend(self, data: st.DataObject, worker: str) -> None:
+        picked = data.draw(st.lists(st.sampled_from(self.leases), max_size=4)) if self.leases else []
+        extensions = [data.draw(draws.extensions_of(*lease)) for lease in picked]
+        answers = self.ask(lambda session: session.jobs.extend(worker, extensions))
+        for extension, answer in zip(extensions, answers, strict=True):
+            job = self.jobs.get(extension.job)
+            is_held = job is not None and (job.worker, job.token) == (worker, extension.token)
+            is_live = job is not None and (job.lease_until or 0) > self.clock.now()
+            assert (answer is Held.LOST) is not (is_held and is_live)
+
+    @rule(data=st.data(), worker=draws.workers, limit=st.integers(1, 3))
+    def reclaim(self, data: st.DataObject, worker: str, limit: int) -> None:
+        found = self.ask(lambda session: session.jobs.expired(limit))
+        ticked = self.send(worker, [data.draw(draws.reclaims_of(job.id, job.token)) for job in found], None)
+        assert ticked.verdicts == [Verdict.ACCEPTED] * len(found)
+
+    @rule(job_id=draws.ids, edit=draws.edits, behind=st.sampled_from([0, 0, 0, 1]))
+    def edit(self, job_id: str, edit: Edit, behind: int) -> None:
+        stored = self.jobs.get(job_id)
+        version = stored.version - behind if stored else 1
+        try:
+            edited = self.ask(lambda session: session.jobs.edit(job_id, version, edit))
+        except KeyConflict:
+            edited = None
+        current = self.ask(lambda session: session.jobs.get(job_id))
+        assert current == (stored if edited is None else edited)
+        assert edited is None or (edited.version == version + 1 and not behind)
+
+    @rule(job_id=draws.ids)
+    def delete(self, job_id: str) -> None:
+        is_gone = self.ask(lambda session: session.jobs.delete(job_id))
+        assert is_gone is (job_id not in self.jobs or self.jobs[job_id].state not in LEASED)
+
+    @rule(older_than=st.sampled_from([0, SECOND, 5 * SECOND]))
+    def prune(self, older_than: int) -> None:
+        self.ask(lambda session: session.jobs.prune(older_than, 1_000))
+
+    @rule(queue=draws.queues, is_paused=st.booleans())
+    def pause_or_resume(self, queue: str, is_paused: bool) -> None:
+        self.ask(lambda session: session.fleet.pause(queue) if is_paused else session.fleet.resume(queue))
+
+    @rule(worker=draws.workers, lease=st.sampled_from([SECOND, 10 * SECOND, 1_000 * SECOND]))
+    def register(self, worker: str, lease: int) -> None:
+        self.ask(lambda session: session.fleet.register(worker_record(worker), lease))
+
+    @rule(worker=draws.workers, lease=st.sampled_from([SECOND, 100 * SECOND]))
+    def beat(self, worker: str, lease: int) -> None:
+        self.ask(lambda session: session.fleet.beat(worker, lease))
+
+    @rule(worker=draws.workers)
+    def retire(self, worker: str) -> None:
+        self.ask(lambda session: session.fleet.retire(worker))
+
+    @rule(query=draws.queries, asked=st.lists(draws.ids, max_size=4))
+    def look(self, query: Query, asked: list[str]) -> None:
+        found = [job.id for job in self.ask(lambda session: session.jobs.find(query))]
+        assert found == sorted(set(found), reverse=True)[: query.limit]
+        assert self.ask(lambda session: session.jobs.states(asked)) == [self.jobs.get(job) for job in asked]
+
+    def send(self, worker: str, moves: list[Move], want: Want | None, repeats: Tick | None = None) -> Ticked:
+        seq = repeats.seq if repeats else len(self.ticks) + 1
+        tick = Tick(worker=worker, seq=seq, moves=moves, want=want, repeat=repeats is not None)
+        ticked = self.ask(lambda session: _tick(session, tick))
+        self.ticks.append(tick)
+        for job in ticked.claimed:
+            assert job.worker == worker
+            if job.state is State.CLAIMED and (job.id, job.token) not in self.leases:
+                assert all(token < job.token for known, token in self.leases if known == job.id)
+                assert want is not None
+                assert job.queue in want.queues
+                assert job.task in want.tasks
+                assert job.due <= self.clock.now()
+                self.leases.append((job.id, job.token))
+        return ticked
+
+    @invariant()
+    def what_is_seen_fits_together(self) -> None:
+        jobs = {job.id: job for job in self.ask(lambda session: session.jobs.find(EVERYTHING))}
+        assert self.ask(_counts) == _expected_counts(list(jobs.values()), self.clock.now())
+        self.ask(_fleet)
+        keys = [job.key for job in jobs.values() if job.key is not None and job.state not in FINISHED]
+        assert len(keys) == len(set(keys))
+        for job in jobs.values():
+            assert (job.state in LEASED) is (job.worker is not None) is (job.lease_until is not None)
+            assert (job.state in FINISHED) is (job.finished is not None)
+        touched = {job_id for job_id in draws.IDS if jobs.get(job_id) != self.jobs.get(job_id)}
+        touched |= {move.job for move in self.ticks[-1].moves} if self.ticks else set()
+        for job_id in sorted(touched):
+            self.check_history(job_id, jobs.get(job_id))
+        self.jobs = jobs
+
+    def check_history(self, job_id: str, job: JobRecord | None) -> None:
+        attempts = self.ask(lambda session: session.jobs.history(job_id))
+        tokens = [attempt.token for attempt in attempts]
+        assert tokens == sorted(set(tokens))
+        ended = 0 if job is None else job.run - (job.state in LEASED)
+        assert [attempt.run for attempt in attempts] == list(range(1, ended + 1))
+
+
+class ComparedMachine(StoreMachine):
+    """Drives the store under test and the memory store side by side, on one clock, and compares."""
+
+    def references(self) -> list[Store]:
+        return [MemoryStore(clock=self.clock)]
+
+
+async def _answer(call: Callable[[Session], Awaitable[T]], session: Session) -> T | type[KeyConflict]:
+    try:
+        return await call(session)
+    except KeyConflict:
+        return KeyConflict
+
+
+async def _tick(session: Session, tick: Tick) -> Ticked:
+    ticked = await session.jobs.tick(tick)
+    if tick.repeat:
+        # The order in which jobs are given back is not promised.
+        ticked.claimed.sort(key=lambda job: job.id)
+    return ticked
+
+
+async def _counts(session: Session) -> dict[tuple[str, State], tuple[int, int]]:
+    return {(line.queue, line.state): (line.count, line.due) for line in await session.jobs.count()}
+
+
+def _expected_counts(jobs: list[JobRecord], now: int) -> dict[tuple[str, State], tuple[int, int]]:
+    counts = Counter((job.queue, job.state) for job in jobs)
+    due = Counter((job.queue, job.state) for job in jobs if job.state in WAITING and job.due <= now)
+    return {place: (number, due[place]) for place, number in counts.items()}
+
+
+async def _fleet(session: Session) -> tuple[object, object]:
+    return await session.fleet.workers(), await session.fleet.queues()

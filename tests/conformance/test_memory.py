@@ -1,0 +1,31 @@
+"""The memory store keeps every promise."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+from holdfast.store import Store
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import StoreConformance, Subject
+from holdfast.testing.conformance.machine import StoreMachine
+
+
+class TestMemoryStore(StoreConformance):
+    @pytest.fixture
+    def make_store(self) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            return Subject(MemoryStore(clock=clock), clock.advance)
+
+        return make
+
+
+class MemoryMachine(StoreMachine):
+    def open_store(self, clock: ManualClock) -> Store:
+        return MemoryStore(clock=clock)
+
+
+TestMemoryMachine = MemoryMachine.TestCase
+TestMemoryMachine.settings = settings(max_examples=100, stateful_step_count=50)

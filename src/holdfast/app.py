@@ -7,11 +7,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from holdfast.config import load_settings
+from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
 from holdfast.engine.groups import DeadLetters, Queues
@@ -27,13 +28,15 @@ from holdfast.model.timing import Seconds
 from holdfast.opening import Opening
 from holdfast.store import Store
 from holdfast.sync import Sync
-from holdfast.task import DecoratedTask, Task, TaskDecorator
+from holdfast.task import DecoratedTask, Task
 
 if TYPE_CHECKING:
     from holdfast.testing.app import Testing
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
+V = TypeVar("V", bound=Storable)
 Hook = TypeVar("Hook", bound=Callable[[], object])
 
 
@@ -88,8 +91,8 @@ class Holdfast:
 
     @overload
     def task(
-        self, function: Callable[Concatenate[Context[Any], P], Coroutine[Any, Any, T]], /
-    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], Coroutine[Any, Any, T]]: ...
+        self, function: Callable[Concatenate[Context[S], P], Coroutine[Any, Any, T]], /
+    ) -> DecoratedTask[P, T, Concatenate[Context[S], P], Coroutine[Any, Any, T]]: ...
 
     @overload
     def task(
@@ -98,17 +101,18 @@ class Holdfast:
 
     @overload
     def task(
-        self, function: Callable[Concatenate[Context[Any], P], T], /
-    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], T]: ...
+        self, function: Callable[Concatenate[Context[S], P], V], /
+    ) -> DecoratedTask[P, V, Concatenate[Context[S], P], V]: ...
 
     @overload
-    def task(self, function: Callable[P, T], /) -> DecoratedTask[P, T, P, T]: ...
+    def task(self, function: Callable[P, V], /) -> DecoratedTask[P, V, P, V]: ...
 
     @overload
     def task(
         self,
         /,
         *,
+        keep_result: Literal[False],
         name: str | None = None,
         aliases: Sequence[str] = (),
         queue: str = DEFAULT_QUEUE,
@@ -117,7 +121,23 @@ class Holdfast:
         timeout: Seconds | None = None,
         lease: Seconds | None = None,
         run_in: RunIn | None = None,
-        keep_result: bool = True,
+        dead_letter: bool = True,
+    ) -> ForgetfulDecorator: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        keep_result: Literal[True] = True,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        queue: str = DEFAULT_QUEUE,
+        priority: int = 0,
+        retry: RetryStrategy | None = None,
+        timeout: Seconds | None = None,
+        lease: Seconds | None = None,
+        run_in: RunIn | None = None,
         dead_letter: bool = True,
     ) -> TaskDecorator: ...
 

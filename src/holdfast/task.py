@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 from uuid import UUID
 
 from holdfast.engine.client import Client, refuse
-from holdfast.engine.context import Context
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import Job
@@ -166,25 +165,3 @@ class DecoratedTask(Task[P, T], Generic[P, T, C, R]):
     def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R:
         """Calls the function, here and now; nothing is stored."""
         return self._function(*args, **kwargs)
-
-
-class TaskDecorator(Protocol):
-    """`@app.task(...)`: takes async and plain functions, with or without a context as first parameter."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Context[Any], P], Coroutine[Any, Any, T]], /
-    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], Coroutine[Any, Any, T]]: ...
-
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> DecoratedTask[P, T, P, Coroutine[Any, Any, T]]: ...
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Context[Any], P], T], /
-    ) -> DecoratedTask[P, T, Concatenate[Context[Any], P], T]: ...
-
-    @overload
-    def __call__(self, function: Callable[P, T], /) -> DecoratedTask[P, T, P, T]: ...

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.job import Job
@@ -16,7 +16,14 @@ from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.task import Call
 from holdfast.store import Transactions
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    S = TypeVar("S", default=object)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S")
 
 log = logging.getLogger("holdfast.task")
 

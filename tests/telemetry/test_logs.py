@@ -143,7 +143,7 @@ def test_a_silent_level_does_not_touch_the_fields(heard: tuple[logging.Logger, i
 
 @contextmanager
 def bare_root() -> Iterator[logging.Logger]:
-    """The root logger without handlers; not a fixture, because pytest adds its own after fixtures are made."""
+    """The root logger without handlers; no fixture, because pytest adds its own after fixtures are made."""
     root, own = logging.getLogger(), logging.getLogger("holdfast")
     before = (root.handlers[:], root.level, own.level)
     root.handlers[:] = []

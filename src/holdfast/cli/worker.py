@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import click
 
@@ -44,22 +46,31 @@ def worker(
     The first SIGTERM or Ctrl-C lets running jobs finish, the second cancels and releases them. The exit code
     is 0 when all ended well, 130 or 143 when a job had to be cut short.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Until the worker takes over there is nothing that a signal could cut short.
-        signal.signal(number, _leave)
-    application = load_app(app).configured(
-        store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
-    )
-    logs.configure(application.settings)
-    if processes > 1:
-        return asyncio.run(_supervise(processes, drain))
-    if stop_with_stdin:
-        stop_with_parent()
-    return asyncio.run(_serve(application, queues, drain))
+    with _leaving_on_signals():
+        application = load_app(app).configured(
+            store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
+        )
+        logs.configure(application.settings)
+        if processes > 1:
+            return asyncio.run(_supervise(processes, drain))
+        if stop_with_stdin:
+            stop_with_parent()
+        return asyncio.run(_serve(application, queues, drain))
 
 
-def _leave(_number: int, _frame: object) -> None:
-    sys.exit(0)
+@contextmanager
+def _leaving_on_signals() -> Generator[None]:
+    """Until the worker takes over there is nothing that a signal could cut short."""
+
+    def leave(_number: int, _frame: object) -> None:
+        sys.exit(0)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _serve(app: Holdfast, queues: tuple[str, ...], drain: bool) -> int:

@@ -44,13 +44,17 @@ class Opening:
             self._store = open_store(settings.store, auto_migrate=settings.auto_migrate)
         return self._store
 
-    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> None:
-        """Puts a store and its clock in the place of the one before; None for what the settings say."""
+    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> Store | None:
+        """Puts a store and its clock in the place of the one before; None for what the settings say.
+
+        Gives back the one before, if it was asked for yet.
+        """
         if self._users:
             raise ConfigurationError(
                 "the application is open; change its store or settings before it is used"
             )
-        self._store, self._clock = store, clock
+        before, self._store, self._clock = self._store, store, clock
+        return before
 
     @property
     def client(self) -> Client:

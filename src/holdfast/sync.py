@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -17,6 +18,8 @@ from holdfast.model.errors import BlockingCallOnLoop
 from holdfast.model.job import Job
 from holdfast.model.task import Call
 from holdfast.model.timing import Seconds
+
+log = logging.getLogger("holdfast.sync")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +83,8 @@ class Background:
         atexit.unregister(self.close)
         try:
             asyncio.run_coroutine_threadsafe(self._end(), loop).result(_END_SECONDS)
+        except TimeoutError:
+            log.warning("the blocking face did not end in time", extra={"fields": {"seconds": _END_SECONDS}})
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_END_SECONDS)

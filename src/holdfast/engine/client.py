@@ -134,13 +134,13 @@ class Client:
         records = await self._jobs.find(
             Query(
                 states=_states(state),
-                queue=queue,
-                task=task,
-                tag=tag,
-                worker=worker,
+                queue=_optional_name(queue, "queue"),
+                task=_optional_name(task, "task"),
+                tag=_optional_name(tag, "tag"),
+                worker=_optional_name(worker, "worker"),
                 due_after=None if due_after is None else instant(due_after, "due_after"),
                 due_before=None if due_before is None else instant(due_before, "due_before"),
-                cursor=cursor,
+                cursor=_optional_name(cursor, "cursor"),
                 limit=limit,
             )
         )
@@ -268,6 +268,10 @@ def refuse(job: NewJob, added: Added) -> NoReturn:
             f"key {job.key!r} belongs to job {added.record.id}, of another task or with other arguments"
         )
     raise IdConflict(f"id {job.id} belongs to a job of another task or queue, or with other arguments")
+
+
+def _optional_name(value: str | None, field: str) -> str | None:
+    return None if value is None else check_name(value, field)
 
 
 def _states(state: States) -> frozenset[State]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.model.errors import JobCancelled, JobFailed, JobGone, ResultNotKept, StoreError
+from holdfast.model.errors import JobCancelled, JobFailed, JobGone, NotOpen, ResultNotKept, StoreError
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.names import known_id
 from holdfast.model.records import JobRecord
@@ -58,12 +58,12 @@ class Results:
             self._loop.call_soon_threadsafe(self._resolve, record.id, record)
 
     async def close(self) -> None:
-        """Ends the asking; whoever still waits is cancelled."""
+        """Ends the asking; whoever still waits gets NotOpen."""
         if self._poller is not None:
             self._poller.cancel()
             await asyncio.wait([self._poller])
         for answer in self._everybody():
-            answer.cancel()
+            answer.set_exception(NotOpen("the application was closed while a result was waited for"))
         self._waiting.clear()
 
     async def _finished(self, job_id: str, timeout: float | None) -> JobRecord | None:

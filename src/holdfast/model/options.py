@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from holdfast.model.errors import InvalidJob
 from holdfast.model.names import check_id, check_name
 from holdfast.model.retry import RetryStrategy, encode_retry
-from holdfast.model.timing import Seconds, instant, micros
+from holdfast.model.timing import SECOND, Seconds, instant, micros
 
 MOST_TAGS = 20
 _LOWEST, _HIGHEST = -32_768, 32_767
@@ -55,7 +55,7 @@ class Options:
             raise InvalidJob("key_ttl", "it needs a key")
         return cls(
             delay=optional_micros(delay, "delay"),
-            at=None if at is None else instant(at, "at"),
+            at=check_due(at),
             priority=None if priority is None else check_priority(priority),
             queue=None if queue is None else check_name(queue, "queue"),
             key=None if key is None else check_name(key, "key"),
@@ -63,8 +63,8 @@ class Options:
             id=None if id is None else check_id(id),
             tags=None if tags is None else check_tags(tags),
             retry=None if retry is None else encode_retry(retry),
-            timeout=optional_micros(timeout, "timeout"),
-            lease=optional_micros(lease, "lease"),
+            timeout=check_timeout(timeout),
+            lease=check_lease(lease),
         )
 
     def over(self, earlier: Options) -> Options:
@@ -98,5 +98,31 @@ def several(values: Sequence[str], field: str) -> Sequence[str]:
     return values
 
 
-def optional_micros(value: Seconds | None, field: str) -> int | None:
-    return None if value is None else micros(value, field)
+def optional_micros(value: object, field: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        raise InvalidJob(field, f"{value!a} is neither a number of seconds nor a timedelta")
+    return micros(value, field)
+
+
+def check_timeout(value: Seconds | None) -> int | None:
+    timeout = optional_micros(value, "timeout")
+    if timeout == 0:
+        raise InvalidJob("timeout", "it must be more than 0; None means no limit")
+    return timeout
+
+
+def check_lease(value: Seconds | None) -> int | None:
+    lease = optional_micros(value, "lease")
+    if lease is not None and not SECOND // 100 <= lease <= 86_400 * SECOND:
+        raise InvalidJob("lease", f"{value!r} is not between 0.01 and 86400 seconds")
+    return lease
+
+
+def check_due(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise InvalidJob("at", f"{value!a} is not a datetime")
+    return instant(value, "at")

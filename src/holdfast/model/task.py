@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.names import check_name
-from holdfast.model.options import NO_OPTIONS, Options, check_priority, optional_micros, several
+from holdfast.model.options import NO_OPTIONS, Options, check_lease, check_priority, check_timeout, several
 from holdfast.model.payload import PAYLOAD_LIMIT
 from holdfast.model.records import NewJob
 from holdfast.model.retry import Exponential, RetryStrategy
@@ -98,8 +98,8 @@ def define(
             queue=check_name(queue, "queue"),
             priority=check_priority(priority),
             retry=DEFAULT_RETRY if retry is None else retry,
-            timeout=optional_micros(timeout, "timeout"),
-            lease=optional_micros(lease, "lease"),
+            timeout=check_timeout(timeout),
+            lease=check_lease(lease),
             run_in=_run_in(function, run_in),
             keep_result=keep_result,
             dead_letter=dead_letter,

@@ -15,6 +15,7 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Registry, TaskDefinition
 from holdfast.model.timing import Seconds, instant, moment
 from holdfast.opening import Opening
+from holdfast.store import Session, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 
@@ -55,16 +56,17 @@ class Testing:
         self._app = app
         self._opening = opening
         self._store = MemoryStore(self.clock)
+        self._before: Store | None = None
 
     def __enter__(self) -> Self:
-        self._opening.use(self._store, self.clock)
+        self._before = self._opening.use(self._store, self.clock)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opening.background.close()
-        self._opening.use(None)
+        self._opening.use(self._before)
 
     async def __aenter__(self) -> Self:
         self.__enter__()
@@ -76,7 +78,7 @@ class Testing:
     ) -> None:
         await self._opening.leave()
         await asyncio.to_thread(self._opening.background.close)
-        self._opening.use(None)
+        self._opening.use(self._before)
 
     @property
     def now(self) -> datetime:
@@ -141,7 +143,7 @@ class Testing:
                 return records[::-1]
             cursor = page[-1].id
 
-    def _session(self) -> Any:
+    def _session(self) -> Session:
         return self._read(self._store.connect(self._app.settings.namespace))
 
     def _read(self, operation: Coroutine[Any, Any, T]) -> T:

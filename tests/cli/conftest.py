@@ -1,3 +1,4 @@
+import logging
 import os
 import subprocess
 import sys
@@ -28,6 +29,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a module `shop`, and none of the developer's own settings."""
+    own = logging.getLogger("holdfast")
+    monkeypatch.setattr(own, "level", own.level)
     for name in list(os.environ):
         if name.startswith("HOLDFAST_"):
             monkeypatch.delenv(name)

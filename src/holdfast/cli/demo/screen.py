@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from types import TracebackType
@@ -21,8 +22,11 @@ from holdfast.model.job import Job
 from holdfast.model.lifecycle import LEASED, State
 from holdfast.telemetry.logs import printable
 
-EVENT_LINES = 9
-LOG_LINES = 5
+EVENT_LINES = range(3, 13)
+LOG_LINES = 3
+BORDERS_AND_JOBS = 10
+# So that time, worker and progress fit on a line.
+NOT_SHOWN = re.compile(r"\b(level|logger|job|task|run|token)=\S+ ")
 CONDITION_STYLES = {
     Condition.WORKING: "green",
     Condition.KILLED: "bold red",
@@ -59,7 +63,8 @@ class LiveScreen:
 
     def __init__(self, console: Console) -> None:
         self._begun = time.monotonic()
-        self._events: deque[Text] = deque(maxlen=EVENT_LINES)
+        self._events: deque[Text] = deque(maxlen=EVENT_LINES[-1])
+        self._console = console
         self._live = Live(console=console, auto_refresh=False)
 
     def __enter__(self) -> Self:
@@ -76,17 +81,19 @@ class LiveScreen:
         self._events.append(Text(f"{elapsed:5.1f} s  {line}", style=style, no_wrap=True, overflow="ellipsis"))
 
     def draw(self, scene: Scene) -> None:
-        self._live.update(
-            Group(
-                Panel(_workers(scene), title="workers: who holds what", title_align="left"),
-                Panel(_jobs(scene), title="jobs", title_align="left"),
-                Panel(
-                    Group(*self._events), title="what happened", title_align="left", height=EVENT_LINES + 2
-                ),
-                Panel(_logs(scene), title="what the tasks log", title_align="left", height=LOG_LINES + 2),
-            ),
-            refresh=True,
+        taken = len(scene.crew.members) + LOG_LINES + BORDERS_AND_JOBS
+        lines = max(EVENT_LINES[0], min(EVENT_LINES[-1], self._console.height - taken))
+        panels = (
+            _panel("workers: who holds what", _workers(scene)),
+            _panel("jobs", _jobs(scene)),
+            _panel("what happened", Group(*list(self._events)[-lines:]), lines),
+            _panel("what the tasks log", _logs(scene), LOG_LINES),
         )
+        self._live.update(Group(*panels), refresh=True)
+
+
+def _panel(title: str, content: RenderableType, lines: int | None = None) -> Panel:
+    return Panel(content, title=title, title_align="left", height=None if lines is None else lines + 2)
 
 
 def _workers(scene: Scene) -> RenderableType:
@@ -128,5 +135,5 @@ def _logs(scene: Scene) -> RenderableType:
     lines: list[str] = []
     for member in scene.crew.members:
         lines += [line for line in member.last_lines(LOG_LINES * 2) if "logger=holdfast.task" in line]
-    recent = sorted(lines)[-LOG_LINES:]
+    recent = [NOT_SHOWN.sub("", line) for line in sorted(lines)[-LOG_LINES:]]
     return Group(*(Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis") for line in recent))

@@ -159,8 +159,10 @@ class DecoratedTask(Task[P, T], Generic[P, T, C, R]):
         function = cast(Callable[C, R], definition.function)
         self._function = function
         self.__wrapped__ = function
-        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-            setattr(self, name, getattr(function, name))
+        self.__module__ = definition.function.__module__
+        self.__name__ = definition.function.__name__
+        self.__qualname__ = definition.function.__qualname__
+        self.__doc__ = definition.function.__doc__
 
     def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R:
         """Calls the function, here and now; nothing is stored."""

@@ -34,14 +34,14 @@ def test_ids_grow_within_the_process() -> None:
 
 def test_ids_grow_while_the_clock_goes_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     first = new_id()
-    monkeypatch.setattr(ids.time, "time_ns", lambda: 1_000_000_000)
+    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 1_000_000_000)
     drawn = [first, *(new_id() for _ in range(100))]
     assert drawn == sorted(set(drawn))
 
 
 def test_a_full_millisecond_goes_on_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     source = ids._Source()
-    monkeypatch.setattr(ids.time, "time_ns", lambda: 1_000_000_000)
+    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 1_000_000_000)
     first = source.draw()
     source._tail = 2**74 - 1
     second = source.draw()
@@ -63,7 +63,7 @@ def test_threads_never_draw_the_same_id() -> None:
 
 @pytest.mark.process
 def test_a_forked_child_does_not_repeat_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids.time, "time_ns", lambda: 2_000_000_000_000_000_000)
+    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 2_000_000_000_000_000_000)
     new_id()
     reader, writer = os.pipe()
     child = os.fork()

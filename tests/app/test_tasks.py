@@ -100,9 +100,9 @@ def test_hostile_names_are_refused_alike_everywhere(name: Any) -> None:
         with pytest.raises(ConfigurationError, match="name: "):
             define(works, name=name)
         for field in ("queue", "key"):
-            with pytest.raises(InvalidJob, match=f"^{field}: "):
+            with pytest.raises(InvalidJob, match=rf"^{field}: "):
                 Options.of(**{field: name})
-    with pytest.raises(InvalidJob, match="^tags: "):
+    with pytest.raises(InvalidJob, match=r"^tags: "):
         Options.of(tags=[name])
 
 

@@ -41,6 +41,7 @@ TOPICS = (
     "extend",
     "find",
     "fleet",
+    "instants",
     "keys",
     "machine",
     "moves",
@@ -63,6 +64,7 @@ from holdfast.testing.conformance.edit import EditPromises  # noqa: E402
 from holdfast.testing.conformance.extend import ExtendPromises  # noqa: E402
 from holdfast.testing.conformance.find import CountPromises, FindPromises, PrunePromises  # noqa: E402
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
+from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
 from holdfast.testing.conformance.moves import MovePromises  # noqa: E402
 from holdfast.testing.conformance.namespaces import NamespacePromises  # noqa: E402
@@ -93,6 +95,7 @@ class StoreConformance(
     CountPromises,
     PrunePromises,
     FleetPromises,
+    InstantPromises,
     NamespacePromises,
     ValuePromises,
     TransitionPromises,

@@ -78,6 +78,13 @@ class Case:
             pytest.skip("needs a clock that can be moved")
         self._subject.advance(seconds)
 
+    async def advance_to(self, instant: int) -> None:
+        """Moves the store's clock to the very microsecond."""
+        if self._subject.real_time:
+            pytest.skip("needs a clock that can be moved")
+        now = (await self.add(queue="the time")).created
+        self._subject.advance((instant - now) / SECOND)
+
     async def add(self, **fields: Any) -> JobRecord:
         """Stores one new job."""
         [added] = await self.jobs.add([new_job(**fields)])

@@ -66,6 +66,8 @@ payloads = st.sampled_from([b"[]", b"[1]"])
 priorities = st.integers(-1, 1)
 leases = st.sampled_from([SECOND, 3 * SECOND, 60 * SECOND])
 delays = st.sampled_from([0, 1, SECOND, 5 * SECOND])
+steps = st.sampled_from([1, SECOND - 1, SECOND, 3 * SECOND, 5 * SECOND, 60 * SECOND])
+"""Ways of time that end just where leases, delays and keys do."""
 elapsed = st.none() | st.sampled_from([0, 1_000])
 
 new_jobs = st.builds(

@@ -153,6 +153,17 @@ class KeyPromises(Promises):
         assert answer.record.id == job.id
 
     @promise
+    async def test_a_replayed_job_takes_its_key_even_from_a_job_that_held_it_since(self, case: Case) -> None:
+        job = await case.add_and_claim(key="k")
+        await case.move("ann", ended(job, DEAD_LETTERED, Ending.FAILED))
+        between = await case.add_and_claim(key="k")
+        await case.move("ann", ended(between))
+        dead = await case.reload(job)
+        assert await case.jobs.edit(job.id, dead.version, Edit(path=REPLAYED)) is not None
+        [answer] = await case.jobs.add([new_job(key="k")])
+        assert answer.record.id == job.id
+
+    @promise
     async def test_a_replay_is_refused_while_another_job_holds_its_key(self, case: Case) -> None:
         job = await case.add_and_claim(key="k")
         await case.move("ann", ended(job, DEAD_LETTERED, Ending.FAILED))

@@ -81,7 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
         for worker in draws.WORKERS:
             self.register(worker, 1_000 * SECOND)
 
-    @rule(by=st.integers(0, 4 * SECOND))
+    @rule(by=st.integers(0, 4 * SECOND) | draws.steps)
     def pass_time(self, by: int) -> None:
         self.clock.advance(by / SECOND)
 

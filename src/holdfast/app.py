@@ -19,6 +19,7 @@ from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.notices import Notices
 from holdfast.engine.worker import Worker
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.job import ResultSource
 from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.retry import RetryStrategy
@@ -240,6 +241,11 @@ class Holdfast:
     def client(self) -> Client:
         """The engine's client behind the methods here. NotOpen outside `async with app:`."""
         return self._opening.client
+
+    @property
+    def results(self) -> ResultSource[Any]:
+        """Where jobs of this application wait for their results."""
+        return self._opening
 
     async def __aenter__(self) -> Self:
         await self._opening.enter()

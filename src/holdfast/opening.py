@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from typing import Any
 from weakref import WeakSet
 
 from holdfast.engine.client import Client, wall_clock
@@ -12,6 +13,7 @@ from holdfast.model.errors import ConfigurationError, NotOpen
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
+from holdfast.model.timing import Seconds
 from holdfast.store import Store
 from holdfast.stores import open_store
 from holdfast.sync import Background
@@ -88,6 +90,10 @@ class Opening:
         if self._count_out() and client is not None:
             await self._disconnect(client)
 
+    async def wait(self, job_id: str, timeout: Seconds | None) -> Any:
+        """Waits for a job's result with the client of the running event loop, whichever the job came from."""
+        return await self.client.results.wait(job_id, timeout)
+
     def settled(self, record: JobRecord) -> None:
         """Tells whoever waits in this process that a worker of it finished a job."""
         for client in (self._client, self.background.client):
@@ -105,7 +111,7 @@ class Opening:
         self._users += 1
         try:
             session = await self.store.connect(settings.namespace)
-            return Client(session, settings, self._registry, clock=self._clock)
+            return Client(session, settings, self._registry, clock=self._clock, source=self)
         except BaseException:
             self._users -= 1
             raise

@@ -10,7 +10,7 @@ from uuid import UUID
 from holdfast.engine.client import Client, refuse
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import ConfigurationError
-from holdfast.model.job import Job
+from holdfast.model.job import Job, ResultSource
 from holdfast.model.options import NO_OPTIONS, Options
 from holdfast.model.records import Added, NewJob
 from holdfast.model.retry import RetryStrategy
@@ -40,6 +40,9 @@ class Home(Protocol):
 
     @property
     def client(self) -> Client: ...
+
+    @property
+    def results(self) -> ResultSource[Any]: ...
 
     @property
     def sync(self) -> Sync: ...
@@ -126,7 +129,7 @@ class Task(Generic[P, T]):
         (added,) = answers
         if added.conflict is not None:
             refuse(job, added)
-        return _make_job(added.record, _Later(self.app))
+        return _make_job(added.record, self.app.results)
 
     def _transactions(self) -> Transactions:
         transactions = self.app.store.transactions
@@ -139,16 +142,6 @@ class Task(Generic[P, T]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} {self.definition.where}>"
-
-
-class _Later:
-    """Waits for results through whatever client the application has by then."""
-
-    def __init__(self, app: Home) -> None:
-        self._app = app
-
-    async def wait(self, job_id: str, timeout: Seconds | None) -> Any:
-        return await self._app.client.results.wait(job_id, timeout)
 
 
 class DecoratedTask(Task[P, T], Generic[P, T, C, R]):

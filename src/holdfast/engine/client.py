@@ -54,7 +54,10 @@ class Page(list[Job[Any]]):
 
 
 class Client:
-    """One session's way to the jobs of a namespace. Belongs to the event loop that it was made on."""
+    """One session's way to the jobs of a namespace. Belongs to the event loop that it was made on.
+
+    `source` is where its jobs wait for results, if they may outlive it.
+    """
 
     def __init__(
         self,
@@ -63,11 +66,12 @@ class Client:
         registry: Registry,
         *,
         clock: Callable[[], int] = wall_clock,
+        source: ResultSource[Any] | None = None,
     ) -> None:
         self.session = session
         self.settings = settings
         self.results = Results(session, registry)
-        self._source: ResultSource[Any] = self.results
+        self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
         self._clock = clock
         self._enqueuer = Enqueuer(

@@ -227,7 +227,7 @@ class Holdfast:
 
     def configured(self, **settings: Unpack[Overrides]) -> Self:
         """Gives settings that come before all others; the application itself. Not while it is open."""
-        self._opening.use(None)
+        self._opening.reopen()
         self._overrides.update({name: value for name, value in settings.items() if value is not None})
         self._settings = None
         return self

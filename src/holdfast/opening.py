@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
@@ -25,14 +26,16 @@ class Opening:
     def __init__(self, settings: Callable[[], Settings], registry: Registry) -> None:
         self._settings = settings
         self._registry = registry
+        self._given: Store | None = None
         self._clock = wall_clock
         self.background = Background(self._connect, self._disconnect)
         self.forget()
         _all.add(self)
 
     def forget(self) -> None:
-        """Drops what belongs to another process."""
-        self._store: Store | None = None
+        """Drops all that was opened, without closing it: it belongs to another process."""
+        self._guard = threading.Lock()
+        self._opened: Store | None = None
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._entering = asyncio.Lock()
@@ -41,22 +44,29 @@ class Opening:
 
     @property
     def store(self) -> Store:
-        if self._store is None:
-            settings = self._settings()
-            self._store = open_store(settings.store, auto_migrate=settings.auto_migrate)
-        return self._store
+        if self._given is not None:
+            return self._given
+        with self._guard:
+            if self._opened is None:
+                settings = self._settings()
+                self._opened = open_store(settings.store, auto_migrate=settings.auto_migrate)
+            return self._opened
 
-    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> Store | None:
-        """Puts a store and its clock in the place of the one before; None for what the settings say.
+    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> None:
+        """Takes this store, and the clock that it goes by, for the one of the settings; None ends that."""
+        self.check_unused()
+        self._given, self._clock = store, clock
 
-        Gives back the one before, if it was asked for yet.
-        """
+    def reopen(self) -> None:
+        """Makes the next use follow settings that have changed."""
+        self.check_unused()
+        self._opened = None
+
+    def check_unused(self) -> None:
         if self._users:
             raise ConfigurationError(
-                "the application is open; change its store or settings before it is used"
+                "the application is open; leave it before changing its store or settings"
             )
-        before, self._store, self._clock = self._store, store, clock
-        return before
 
     @property
     def client(self) -> Client:
@@ -75,6 +85,8 @@ class Opening:
         if self._loop is not loop:
             if self._loop is not None and not self._loop.is_closed():
                 raise NotOpen("the application is open on another event loop; leave it there first")
+            if self._client is not None:
+                self._count(-1)  # its loop ended without leaving
             self._loop, self._client, self._entered, self._entering = loop, None, 0, asyncio.Lock()
         self._entered += 1
         try:
@@ -106,23 +118,29 @@ class Opening:
             self._client = self._loop = None
         return self._entered == 0
 
+    def _count(self, change: int) -> int:
+        """Counts those who have the store open; event loops on several threads do."""
+        with self._guard:
+            self._users += change
+            return self._users
+
     async def _connect(self) -> Client:
-        settings = self._settings()
-        self._users += 1
+        settings, store = self._settings(), self.store
+        self._count(+1)
         try:
-            session = await self.store.connect(settings.namespace)
-            return Client(session, settings, self._registry, clock=self._clock, source=self)
+            session = await store.connect(settings.namespace)
         except BaseException:
-            self._users -= 1
+            self._count(-1)
             raise
+        return Client(session, settings, self._registry, clock=self._clock, source=self)
 
     async def _disconnect(self, client: Client) -> None:
+        store = self.store
         try:
             await client.close()
         finally:
-            self._users -= 1
-            if self._users == 0:
-                await self.store.close()
+            if self._count(-1) == 0:
+                await store.close()
 
 
 _all: WeakSet[Opening] = WeakSet()

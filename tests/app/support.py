@@ -140,7 +140,7 @@ class SlowAdds:
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
             raise error
-        return [Added(record=_record(job), created=True) for job in jobs]
+        return [Added(record=record_of(job), created=True) for job in jobs]
 
     async def arrival(self) -> None:
         await self.arrived.wait()
@@ -150,7 +150,7 @@ class SlowAdds:
         raise NotImplementedError(name)
 
 
-def _record(job: NewJob) -> JobRecord:
+def record_of(job: NewJob) -> JobRecord:
     return JobRecord(
         id=job.id,
         task=job.task,

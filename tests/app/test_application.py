@@ -1,6 +1,6 @@
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import holdfast
 from holdfast import ConfigurationError, Holdfast, InvalidJob, KeyConflict, NotOpen, State
 from holdfast.config import load_settings
 from holdfast.model.overrides import Overrides
+from holdfast.model.records import Added, NewJob
 from holdfast.model.settings import Settings
+from tests.app.support import record_of
 
 
 @pytest.fixture
@@ -241,6 +243,47 @@ async def test_a_store_without_transactions_cannot_be_joined(app: Holdfast) -> N
         await add.enqueue_in(object(), 1)
     with pytest.raises(ConfigurationError, match="store: this store has no transactions"):
         add.enqueue_in_sync(object(), 1)
+
+
+class Ledger:
+    """Stands in for a store's transactions: notes what was added, on which connection."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[object, str, NewJob]] = []
+        self.conflict: str | None = None
+
+    def add_in_sync(self, connection: object, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        self.added += [(connection, namespace, job) for job in jobs]
+        return [Added(record=record_of(job), created=True, conflict=self.conflict) for job in jobs]
+
+    async def add_in(self, connection: object, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        return self.add_in_sync(connection, namespace, jobs)
+
+
+async def test_a_job_joins_the_callers_transaction(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    @app.task
+    async def add(a: int) -> int:
+        return a
+
+    ledger = Ledger()
+    monkeypatch.setattr(app.store, "transactions", ledger)
+    connections = [object(), object()]
+    jobs = [
+        await add.using(queue="q").enqueue_in(connections[0], 1),
+        add.enqueue_in_sync(connections[1], a=2),
+    ]
+    assert [(connection, namespace) for connection, namespace, _ in ledger.added] == [
+        (connection, "default") for connection in connections
+    ]
+    assert [(job.id, job.queue, job.payload) for _, _, job in ledger.added] == [
+        (jobs[0].id, "q", b'{"a":1}'),
+        (jobs[1].id, "default", b'{"a":2}'),
+    ]
+    with pytest.raises(NotOpen):
+        await jobs[0].result()
+    ledger.conflict = "key"
+    with pytest.raises(KeyConflict):
+        await add.using(key="k").enqueue_in(connections[0], 1)
 
 
 def test_a_worker_serves_the_queues_of_the_tasks_unless_told(app: Holdfast) -> None:

@@ -41,7 +41,7 @@ def test_async(holdfast_app, holdfast_testing):
 
 
 def run(folder: Path) -> str:
-    # Blocked by its installed name, so that it is loaded once whether or not this environment has installed it.
+    # Blocked by its installed name, so that it is loaded once, whether or not it is installed here.
     plugins = ["-p", "no:holdfast", "-p", "holdfast.testing.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout

@@ -15,7 +15,7 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Registry, TaskDefinition
 from holdfast.model.timing import Seconds, instant, moment
 from holdfast.opening import Opening
-from holdfast.store import Session, Store
+from holdfast.store import Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 
@@ -56,17 +56,16 @@ class Testing:
         self._app = app
         self._opening = opening
         self._store = MemoryStore(self.clock)
-        self._before: Store | None = None
 
     def __enter__(self) -> Self:
-        self._before = self._opening.use(self._store, self.clock)
+        self._opening.use(self._store, self.clock)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opening.background.close()
-        self._opening.use(self._before)
+        self._opening.use(None)
 
     async def __aenter__(self) -> Self:
         self.__enter__()
@@ -78,7 +77,7 @@ class Testing:
     ) -> None:
         await self._opening.leave()
         await asyncio.to_thread(self._opening.background.close)
-        self._opening.use(self._before)
+        self._opening.use(None)
 
     @property
     def now(self) -> datetime:

@@ -1,0 +1,1 @@
+"""What is measured: functions that run in a process of their own and give figures."""

@@ -1,0 +1,112 @@
+"""Claims from a store with much in it that cannot be claimed, and from one with nothing else."""
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+from benchmarks.case import Figures, Place
+from benchmarks.plan import Plan
+from benchmarks.sides.work import make_app, work_off
+from holdfast.engine.identity import worker_record
+from holdfast.engine.ids import new_id
+from holdfast.model.lifecycle import SUCCEEDED, Ending
+from holdfast.model.records import JobRecord, Move, NewJob, Tick, Want
+from holdfast.store import JobStore
+from holdfast.stores import open_store
+
+CLAIMS = "claims/s"
+COMPLETIONS = "completions/s"
+BATCH = 100
+ADDED = 500
+LEASE = 600_000_000
+YEAR = 366 * 86_400
+
+
+def prepare(plan: Plan, shared: Path) -> None:
+    """Stores one future and one finished job, then copies each inside the database."""
+    path = shared / "big.db"
+    asyncio.run(_plant(path))
+    connection = sqlite3.connect(path)
+    with connection:
+        for table in ("holdfast_job", "holdfast_done"):
+            _multiply(connection, table, plan.flat_rows)
+        connection.execute("UPDATE holdfast_tally SET jobs = ? WHERE state = 3", (plan.flat_rows,))
+    connection.close()
+
+
+def empty(plan: Plan, place: Place) -> Figures:
+    return asyncio.run(_claim(place.fresh / "empty.db", plan.flat_claims))
+
+
+def big(plan: Plan, place: Place) -> Figures:
+    return asyncio.run(_claim(place.shared / "big.db", plan.flat_claims))
+
+
+async def _plant(path: Path) -> None:
+    app = make_app(f"sqlite:///{path}")
+    task = app.tasks["noop_async"]
+    async with app:
+        await task.enqueue(0)
+        await work_off(app)
+        await task.using(delay=YEAR).enqueue(0)
+
+
+def _multiply(connection: sqlite3.Connection, table: str, total: int) -> None:
+    """Copies the table's one row under ids, and for a waiting job due times, that grow."""
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "pk"]
+    values = {
+        "id": "substr(id, 1, length(id) - 12) || printf('%012x', n)",
+        "due": "due + n",
+    }
+    chosen = [values.get(column, column) for column in columns]
+    connection.execute(
+        f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?) "
+        f"INSERT INTO {table} ({', '.join(columns)}) "
+        f"SELECT {', '.join(chosen)} FROM numbers CROSS JOIN (SELECT * FROM {table} LIMIT 1)",
+        (total - 1,),
+    )
+
+
+async def _claim(path: Path, count: int) -> Figures:
+    store = open_store(f"sqlite:///{path}")
+    session = await store.connect("default")
+    worker = worker_record(("default",), frozenset({"noop_async"}), BATCH)
+    try:
+        await session.fleet.register(worker, LEASE)
+        for _ in range(0, count, ADDED):
+            await session.jobs.add([_new_job() for _ in range(ADDED)])
+        begun = time.perf_counter()
+        claimed = await _claim_all(session.jobs, worker.id)
+        between = time.perf_counter()
+        await _complete_all(session.jobs, worker.id, claimed)
+        ended = time.perf_counter()
+    finally:
+        await session.close()
+        await store.close()
+    return {CLAIMS: len(claimed) / (between - begun), COMPLETIONS: len(claimed) / (ended - between)}
+
+
+def _new_job() -> NewJob:
+    return NewJob(id=new_id(), task="noop_async", queue="default", payload=b'{"number":1}')
+
+
+async def _claim_all(jobs: JobStore, worker: str) -> list[JobRecord]:
+    want = Want(queues=("default",), tasks=frozenset({"noop_async"}), limit=BATCH, lease=LEASE)
+    claimed: list[JobRecord] = []
+    seq = 0
+    while True:
+        seq += 1
+        ticked = await jobs.tick(Tick(worker=worker, seq=seq, moves=[], want=want))
+        if not ticked.claimed:
+            return claimed
+        claimed += ticked.claimed
+
+
+async def _complete_all(jobs: JobStore, worker: str, claimed: list[JobRecord]) -> None:
+    for start in range(0, len(claimed), BATCH):
+        moves = [
+            Move(job=record.id, token=record.token, path=SUCCEEDED, outcome=Ending.SUCCESS, elapsed=5)
+            for record in claimed[start : start + BATCH]
+        ]
+        await jobs.tick(Tick(worker=worker, seq=1_000_000 + start, moves=moves))

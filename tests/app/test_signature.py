@@ -186,6 +186,10 @@ def test_untyped_dict_keys_are_refused_and_typed_ones_are_kept() -> None:
 
     signature = Signature(keyed)
     assert signature.decode(signature.encode(({1: "a"},), {})) == ([{1: "a"}], {})
+    with pytest.raises(InvalidJob, match=r"arguments\.values\[...\]: Expected `str`, got `int`"):
+        signature.encode(({1: 5},), {})
+    with pytest.raises(InvalidJob, match=r"result\[1\]"):
+        signature.encode_result({1: 5}, 1000)
     with pytest.raises(InvalidJob, match=r"arguments\.a\[1\]: a key of type int"):
         Signature(unannotated).encode(({1: "a"},), {})
     with pytest.raises(InvalidJob, match=r"result\[1\]"):

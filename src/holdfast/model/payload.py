@@ -18,8 +18,8 @@ from holdfast.model.errors import InvalidJob, PayloadTooLarge, Undecodable
 PAYLOAD_LIMIT = 262_144
 DEEPEST = 64
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_SIMPLE: frozenset[type[object]] = frozenset({str, int, float, bool, type(None)})
 _SCALARS = (datetime, date, time, timedelta, UUID, Decimal, bytes)
+_SIMPLE: frozenset[type[object]] = frozenset({str, int, float, bool, type(None), *_SCALARS})
 _PLACE = re.compile(r" - at `(?:key` in `)?\$(?P<path>.*?)`\Z", re.DOTALL)
 
 

@@ -52,17 +52,18 @@ class Signature:
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int = PAYLOAD_LIMIT) -> bytes:
         """The call as stored, after the same check as when it is run. InvalidJob names what is wrong."""
         bound = self._bind(args, kwargs)
+        odd: UntypedKey | None = None
         try:
             stored = encode_fields(bound, limit=limit, field="arguments", sort=self._sort)
-        except UntypedKey:
+        except UntypedKey as refusal:
+            odd = refusal
             stored = encode_fields(bound, limit=limit, field="arguments", sort=self._sort, typed_keys=True)
-            if not self._comes_back(stored, bound):
-                raise
-            return stored
         try:
-            decode(self._arguments, stored, "arguments")
+            values = decode(self._arguments, stored, "arguments")
         except Undecodable as error:
             raise InvalidJob(error.field, str(error).removeprefix(f"{error.field}: ")) from None
+        if odd is not None and not self._is_same(values, bound):
+            raise odd
         return stored
 
     def decode(self, stored: bytes) -> tuple[list[Any], dict[str, Any]]:
@@ -79,12 +80,17 @@ class Signature:
         return dict(zip(self._all, [*args, *kwargs.values()], strict=True))
 
     def encode_result(self, value: object, limit: int) -> bytes:
+        """The result as stored; InvalidJob names what in it cannot be."""
         try:
             return encode(value, limit=limit, field="result")
-        except UntypedKey:
+        except UntypedKey as odd:
             stored = encode(value, limit=limit, field="result", typed_keys=True)
-            if decode(self._result, stored, "result") != value:
-                raise
+            try:
+                comes_back = self.decode_result(stored) == value
+            except Undecodable:
+                comes_back = False
+            if not comes_back:
+                raise odd from None
             return stored
 
     def decode_result(self, stored: bytes) -> Any:
@@ -113,9 +119,9 @@ class Signature:
             return InvalidJob("arguments", f"{error}; {self._where} takes {self._python}")
         return InvalidJob("arguments", f"they do not fit {self._where}{self._python}")
 
-    def _comes_back(self, stored: bytes, bound: dict[str, Any]) -> bool:
-        values = self.named(stored)
-        return all(values[name] == value for name, value in bound.items())
+    def _is_same(self, values: Any, bound: dict[str, Any]) -> bool:
+        read = dict(zip(self._all, msgspec.structs.astuple(values), strict=True))
+        return all(read[name] == value for name, value in bound.items())
 
     def _hints(self, function: Function, names: Mapping[str, Any] | None) -> dict[str, Any]:
         try:

@@ -51,15 +51,7 @@ class Background:
 
     def run(self, name: str, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
         """Runs the coroutine there and waits for it; refuses where waiting would stop an event loop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._run(use)
-        raise BlockingCallOnLoop(
-            f"this blocking call would stop the running event loop; use `await {name}(...)`"
-        )
-
-    def _run(self, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
+        self.check(f"await {name}(...)")
         future = asyncio.run_coroutine_threadsafe(self._use(use), self._started())
         try:
             return future.result()

@@ -6,6 +6,7 @@ The names of module and handler come from the parent's own registry, never from 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import importlib
 import inspect
 import os
@@ -16,12 +17,15 @@ import sys
 import threading
 from pathlib import Path
 from queue import SimpleQueue
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from holdfast.engine.context import Context, Link, Stopped
+from holdfast.engine.failures import encoded_result, failed, one_line
 from holdfast.engine.frames import (
     HEADER,
+    PYTHONPATH,
+    SCRIPT,
     Assignment,
     Ceased,
     Progressed,
@@ -31,8 +35,6 @@ from holdfast.engine.frames import (
     frame,
 )
 from holdfast.engine.ids import new_id
-from holdfast.engine.runner import failed, plain_text
-from holdfast.model.errors import InvalidJob, LeaseLost
 from holdfast.model.outcome import Stop, Succeeded, succeed
 from holdfast.model.records import Move, NewJob
 from holdfast.model.retry import Retry
@@ -40,7 +42,6 @@ from holdfast.model.task import Call, TaskDefinition
 from holdfast.store import Transactions
 
 PARENT_GONE = 70
-_scripts: dict[str, dict[str, Any]] = {}
 
 
 class PipeLink(Link):
@@ -56,6 +57,8 @@ class PipeLink(Link):
         self._pipe = pipe
         self._task = task
         self._assignment = assignment
+        self._lock = threading.Lock()
+        self._is_open = True
 
     @property
     def stop(self) -> Stop | None:
@@ -67,7 +70,10 @@ class PipeLink(Link):
         return found
 
     def progress(self, fraction: float, note: str | None) -> None:
-        self._pipe.sendall(frame(Progressed(fraction, None if note is None else plain_text(note, 300))))
+        word = frame(Progressed(float(fraction), None if note is None else one_line(note)))
+        with self._lock:
+            if self._is_open:
+                self._pipe.sendall(word)
 
     def enqueue(self, call: Call) -> str:
         job = call.to_new_job(new_id())
@@ -81,41 +87,45 @@ class PipeLink(Link):
         self.is_committed = True
 
     def result(self, value: object) -> bytes | None:
-        definition: TaskDefinition = self._task.definition
-        if not definition.keep_result:
-            return None
-        try:
-            return definition.encode_result(value, self._assignment.result_bytes)
-        except InvalidJob as error:
-            raise TypeError(f"the result cannot be stored: {error}") from None
+        return encoded_result(self._task.definition, value, self._assignment.result_bytes)
+
+    def close(self) -> None:
+        """Lets nothing more out: a thread that the handler left behind must not report on the next job."""
+        with self._lock:
+            self._is_open = False
 
 
 def find_task(assignment: Assignment) -> Any:
     """The task object, by the path of its handler in the application's code."""
-    found: Any
     if assignment.main is not None:
-        if assignment.main not in _scripts:
-            _scripts[assignment.main] = runpy.run_path(assignment.main, run_name="__holdfast_child__")
-        first, *rest = assignment.name.split(".")
-        found = _scripts[assignment.main][first]
+        found: Any = _script(assignment.main)
     else:
-        found, rest = importlib.import_module(assignment.module), assignment.name.split(".")
-    for part in rest:
+        found = importlib.import_module(assignment.module)
+    for part in assignment.name.split("."):
         found = getattr(found, part)
     return found
 
 
+def _script(path: str) -> ModuleType:
+    """The script that the parent runs as its program, as a module, run once."""
+    module = sys.modules.get(SCRIPT)
+    if module is None:
+        content = runpy.run_path(path, run_name=SCRIPT)
+        module = sys.modules[SCRIPT] = ModuleType(SCRIPT)
+        module.__dict__.update(content)
+    return module
+
+
 def perform(pipe: socket.socket, assignment: Assignment) -> Returned | Raised | Ceased:
     """Runs one job to its end and says how it ended."""
+    link: PipeLink | None = None
     try:
         task = find_task(assignment)
         link = PipeLink(pipe, assignment, task)
         value = _call(task.definition, link, task.app.state)
         return Returned(link.result(value), link.children, link.is_committed)
-    except (Stopped, asyncio.CancelledError):
-        return Ceased(lease_lost=False)
-    except LeaseLost:
-        return Ceased(lease_lost=True)
+    except asyncio.CancelledError:
+        return Ceased()
     except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
         told = failed(error, assignment.error_bytes)
         kind = type(error)
@@ -123,6 +133,9 @@ def perform(pipe: socket.socket, assignment: Assignment) -> Returned | Raised | 
         if isinstance(error, Retry):
             raised.after, raised.count = error.after, error.count
         return raised
+    finally:
+        if link is not None:
+            link.close()
 
 
 def _call(definition: TaskDefinition, link: PipeLink, state: Any) -> Any:
@@ -143,7 +156,8 @@ def _interruptible(
 
     signal.signal(signal.SIGTERM, terminate)
     try:
-        return definition.function(*args, **kwargs)
+        # A fresh context, so that what one handler binds is not seen by the next one in this process.
+        return contextvars.Context().run(definition.function, *args, **kwargs)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -168,16 +182,18 @@ async def _awaited(
 def listen(pipe: socket.socket, inbox: SimpleQueue[Assignment]) -> None:
     """Takes assignments off the pipe; ends the process, handler and all, when the parent is gone."""
     stream = pipe.makefile("rb")
-    while True:
-        header = stream.read(HEADER.size)
-        if len(header) < HEADER.size:
-            os._exit(PARENT_GONE)
-        inbox.put(assignments.decode(stream.read(HEADER.unpack(header)[0])))
+    try:
+        while len(header := stream.read(HEADER.size)) == HEADER.size:
+            inbox.put(assignments.decode(stream.read(HEADER.unpack(header)[0])))
+    finally:
+        os._exit(PARENT_GONE)
 
 
-def main(descriptor: int) -> None:
-    # Ctrl-C reaches the whole process group; only the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def main(descriptor: int, python_path: str | None) -> None:
+    """Serves the parent. `python_path` is what the variable was before it was set for this process."""
+    os.environ.pop(PYTHONPATH)
+    if python_path is not None:
+        os.environ[PYTHONPATH] = python_path
     sys.path.insert(0, str(Path.cwd()))
     pipe = socket.socket(fileno=descriptor)
     inbox: SimpleQueue[Assignment] = SimpleQueue()
@@ -187,4 +203,4 @@ def main(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)

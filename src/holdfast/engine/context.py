@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -86,7 +86,7 @@ class Context(Generic[S]):
 
     @property
     def job(self) -> Job[Any]:
-        return Job.from_record(self._record)
+        return Job[Any].from_record(self._record)
 
     @property
     def run(self) -> int:
@@ -147,7 +147,7 @@ class Context(Generic[S]):
         )
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncGenerator[Transaction]:
         """A transaction whose commit also records this job's success.
 
         Raises LeaseLost, rolled back, if superseded.
@@ -160,7 +160,7 @@ class Context(Generic[S]):
         self._link.committed()
 
     @contextmanager
-    def sync_transaction(self) -> Iterator[Transaction]:
+    def sync_transaction(self) -> Generator[Transaction]:
         """The same for blocking handlers."""
         transactions = self._transactions()
         with transactions.begin_sync() as connection:

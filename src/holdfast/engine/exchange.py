@@ -25,20 +25,34 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
 Report = tuple[Hold, Move]
+Verdicts = tuple[list[Report], list[Verdict]]
+
+
+class GaveUp(Exception):
+    """The exchange was told to give up before the store answered."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """A tick's answer; `sent` is when the call that made the claims left at the earliest."""
+    """A tick's answer.
 
-    ticked: Ticked
+    `reports` has the moves that the verdicts are about: instead of one that could not be recorded, the one
+    that tells so. `ticked` is None if the store would not take the tick as a whole; then nothing was claimed.
+    `sent` is when the call that made the claims left at the earliest.
+    """
+
+    reports: list[Report]
+    verdicts: list[Verdict]
+    ticked: Ticked | None
     sent: float
 
 
 class Exchange:
     """Sends the ticks of one worker.
 
-    `unrecordable` gives the move to record instead of one that cannot be.
+    `unrecordable` gives the move to record instead of one that cannot be. `cut_off` is called when the caller
+    is cancelled while a tick is under way: its answer is still waited for, once, because what it claimed
+    would otherwise be held by nobody.
     """
 
     def __init__(
@@ -48,45 +62,53 @@ class Exchange:
         call_timeout: float,
         notices: Notices,
         unrecordable: Callable[[Hold, str], Move],
+        cut_off: Callable[[], None],
     ) -> None:
         self._jobs = jobs
         self._worker = worker
         self._call_timeout = call_timeout
         self._notices = notices
         self._unrecordable = unrecordable
+        self._cut_off = cut_off
         self._seq = 0
+        self._is_over = False
+        self._was_cancelled = False
+        self._waiting: asyncio.Timeout | None = None
         self.is_down = False
 
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
         """The store's answer. Waits out an outage; raises only when the store refuses even an empty tick."""
-        self._seq += 1
-        tick = Tick(worker=self._worker, seq=self._seq, moves=[move for _, move in reports], want=want)
         try:
-            return await self._insist(tick)
-        except Exception as error:
+            return await self._insist(reports, want)
+        except GaveUp:
+            raise
+        except Exception:
             if not reports:
                 raise
             log.exception("tick refused", extra={"fields": {"worker": self._worker, "moves": len(reports)}})
-            verdicts = await self._one_by_one(reports, error)
-            empty = Ticked(
-                verdicts=verdicts,
-                claimed=[],
-                cancel_asked=[],
-                paused=frozenset(),
-                next_due=None,
-                registered=True,
-            )
-            return Answer(empty, now())
+        return Answer(*await self._settle(reports), None, now())
 
-    async def _insist(self, tick: Tick) -> Answer:
+    def give_up(self) -> None:
+        """Ends the waiting for a store that does not answer: `send` raises GaveUp."""
+        self._is_over = True
+        if self._waiting is not None:
+            self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:
+        self._seq += 1
+        tick = Tick(worker=self._worker, seq=self._seq, moves=[move for _, move in reports], want=want)
         pause = FIRST_PAUSE
         sent: float | None = None
         while True:
             if sent is None:
                 sent = now()
             try:
-                async with asyncio.timeout(self._call_timeout):
+                async with asyncio.timeout(self._call_timeout) as self._waiting:
                     ticked = await self._jobs.tick(tick)
+            except asyncio.CancelledError as cancellation:
+                tick.repeat = True
+                self._endure(cancellation)
+                continue
             except (OutcomeUnknown, TimeoutError) as error:
                 tick.repeat = True
                 self._down(error)
@@ -97,40 +119,64 @@ class Exchange:
             else:
                 if self.is_down:
                     self._up()
-                return Answer(ticked, sent)
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
+                return Answer(reports, ticked.verdicts, ticked, sent)
+            finally:
+                self._waiting = None
+            await self._rest(pause * random.uniform(0.5, 1))
             pause = min(LONGEST_PAUSE, pause * 2)
 
-    async def _one_by_one(self, reports: list[Report], error: Exception) -> list[Verdict]:
-        """Halves the moves until the bad one stands alone, and records that one as unrecordable."""
-        if len(reports) > 1:
-            middle = len(reports) // 2
-            return [
-                *await self._try(reports[:middle]),
-                *await self._try(reports[middle:]),
-            ]
-        hold, _ = reports[0]
-        move = self._unrecordable(hold, f"unrecordable: {type(error).__name__}")
-        self._seq += 1
-        try:
-            answer = await self._insist(Tick(worker=self._worker, seq=self._seq, moves=[move]))
-        except Exception:
-            log.exception("job given up", extra={"fields": {"job": hold.record.id, "worker": self._worker}})
-            return [Verdict.REFUSED]
-        return answer.ticked.verdicts
+    async def _rest(self, pause: float) -> None:
+        if not self._is_over:
+            try:
+                async with asyncio.timeout(pause) as self._waiting:
+                    await asyncio.get_running_loop().create_future()
+            except TimeoutError:
+                pass
+            except asyncio.CancelledError as cancellation:
+                self._endure(cancellation)
+            finally:
+                self._waiting = None
+        if self._is_over:
+            raise GaveUp
 
-    async def _try(self, reports: list[Report]) -> list[Verdict]:
-        self._seq += 1
-        tick = Tick(worker=self._worker, seq=self._seq, moves=[move for _, move in reports])
+    def _endure(self, cancellation: asyncio.CancelledError) -> None:
+        """The first cancellation waits for the answer; the second does not."""
+        if self._was_cancelled:
+            raise cancellation
+        self._was_cancelled = True
+        self._cut_off()
+
+    async def _settle(self, reports: list[Report]) -> Verdicts:
+        """Halves the moves until the bad one stands alone, and records that one as unrecordable."""
         try:
-            return (await self._insist(tick)).ticked.verdicts
+            return reports, (await self._insist(reports)).verdicts
+        except GaveUp:
+            raise
         except Exception as error:  # noqa: BLE001  any fault that is not transient is narrowed down
-            return await self._one_by_one(reports, error)
+            if len(reports) == 1:
+                return await self._replace(*reports[0], error)
+        middle = len(reports) // 2
+        first, second = await self._settle(reports[:middle]), await self._settle(reports[middle:])
+        return first[0] + second[0], first[1] + second[1]
+
+    async def _replace(self, hold: Hold, move: Move, error: Exception) -> Verdicts:
+        if move.outcome is None:
+            # A start has nothing instead: its attempt goes on, or has not begun, and must not be closed.
+            return [(hold, move)], [Verdict.REFUSED]
+        instead = [(hold, self._unrecordable(hold, f"unrecordable: {type(error).__name__}"))]
+        try:
+            return instead, (await self._insist(instead)).verdicts
+        except GaveUp:
+            raise
+        except Exception:
+            log.exception("job given up", extra={"fields": hold.facts()})
+            return instead, [Verdict.REFUSED]
 
     def _down(self, error: Exception) -> None:
         if not self.is_down:
             self.is_down = True
-            log.warning("store unreachable", extra={"fields": {"worker": self._worker, "error": str(error)}})
+            fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
+            log.warning("store unreachable", extra={"fields": fields})
         if self._notices:
             self._notices.tell("tick_failed", worker=self._worker, error=error)
 

@@ -10,6 +10,9 @@ import msgspec
 from holdfast.model.records import JobRecord, NewJob
 
 HEADER = struct.Struct("!I")
+SCRIPT = "__holdfast_child__"
+"""What a script is called in a child, so that it does not run as a program there."""
+PYTHONPATH = "PYTHONPATH"
 
 
 class Assignment(msgspec.Struct, tag="assignment"):
@@ -54,9 +57,7 @@ class Raised(msgspec.Struct, tag="raised"):
 
 
 class Ceased(msgspec.Struct, tag="ceased"):
-    """The handler ended because it was told to stop, or found its lease lost."""
-
-    lease_lost: bool
+    """The handler was cancelled."""
 
 
 Said: TypeAlias = Union[Progressed, Returned, Raised, Ceased]  # noqa: UP007  msgspec reads it at run time

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
 from holdfast.engine.notices import Notices
+from holdfast.model.errors import StoreError
 from holdfast.model.outcome import reclaim
-from holdfast.model.records import Tick, Verdict
+from holdfast.model.records import JobRecord, Move, Tick, Verdict
 from holdfast.model.settings import Settings
 from holdfast.model.timing import SECOND
 from holdfast.store import JobStore
@@ -14,6 +19,8 @@ from holdfast.store import JobStore
 log = logging.getLogger("holdfast.janitor")
 
 BATCH = 200
+PRUNE_SECONDS = 60.0
+SWEEP_TIMEOUT = 30.0
 
 
 class Janitor:
@@ -25,32 +32,19 @@ class Janitor:
         self._settings = settings
         self._notices = notices
 
+    async def sweep(self) -> None:
+        """Reclaims and prunes, again and again, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._again(self.reclaim, self._settings.reclaim_seconds))
+            group.create_task(self._again(self.prune, PRUNE_SECONDS))
+
     async def reclaim(self) -> int:
         """Reclaims every job whose lease has expired; how many this one got."""
         total = 0
         while True:
             expired = await self._jobs.expired(BATCH)
-            if not expired:
-                return total
             moves = [reclaim(record, self._settings.lost_limit) for record in expired]
-            ticked = await self._jobs.tick(Tick(worker=self._worker, seq=0, moves=moves))
-            won = 0
-            for record, move, verdict in zip(expired, moves, ticked.verdicts, strict=True):
-                if verdict is not Verdict.ACCEPTED:
-                    continue
-                won += 1
-                fields = {
-                    "job": record.id,
-                    "task": record.task,
-                    "run": record.run,
-                    "token": record.token,
-                    "worker": record.worker,
-                    "to": move.path[-1],
-                    "lost": move.lost,
-                }
-                log.warning("lease expired, job reclaimed", extra={"fields": fields})
-                if self._notices:
-                    self._notices.tell("reclaimed", record=record, state=move.path[-1])
+            won = await self._take_back(expired, moves)
             total += won
             if len(expired) < BATCH or not won:
                 return total
@@ -66,3 +60,48 @@ class Janitor:
         if total:
             log.info("pruned", extra={"fields": {"jobs": total, "worker": self._worker}})
         return total
+
+    async def _again(self, work: Callable[[], Awaitable[int]], pause: float) -> NoReturn:
+        """Does the work at intervals. Whatever fails is tried again at the next one."""
+        while True:
+            await asyncio.sleep(pause * random.uniform(0.7, 1))
+            try:
+                async with asyncio.timeout(SWEEP_TIMEOUT):
+                    await work()
+            except Exception as error:  # noqa: BLE001  jobs of vanished workers must not depend on one sweep
+                fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
+                log.warning("sweep failed", extra={"fields": fields})
+
+    async def _take_back(self, expired: list[JobRecord], moves: list[Move]) -> int:
+        if not expired:
+            return 0
+        try:
+            ticked = await self._jobs.tick(Tick(worker=self._worker, seq=0, moves=moves))
+        except StoreError:
+            raise
+        except Exception:
+            if len(expired) == 1:
+                log.exception("cannot reclaim", extra={"fields": {"job": expired[0].id}})
+                return 0
+            # One job that the store cannot move must not hold up the others.
+            alone = zip(expired, moves, strict=True)
+            return sum([await self._take_back([record], [move]) for record, move in alone])
+        outcomes = list(zip(expired, moves, ticked.verdicts, strict=True))
+        for record, move, verdict in outcomes:
+            if verdict is Verdict.ACCEPTED:
+                self._tell(record, move)
+        return ticked.verdicts.count(Verdict.ACCEPTED)
+
+    def _tell(self, record: JobRecord, move: Move) -> None:
+        fields = {
+            "job": record.id,
+            "task": record.task,
+            "run": record.run,
+            "token": record.token,
+            "worker": record.worker,
+            "to": move.path[-1],
+            "lost": move.lost,
+        }
+        log.warning("lease expired, job reclaimed", extra={"fields": fields})
+        if self._notices:
+            self._notices.tell("reclaimed", record=record, state=move.path[-1])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+log = logging.getLogger("holdfast.notices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,10 @@ class Notices:
     def tell(self, kind: str, **facts: Any) -> None:
         notice = Notice(kind, facts)
         for listener in self._listeners:
-            listener(notice)
+            try:
+                listener(notice)
+            except Exception:
+                log.exception("a listener failed", extra={"fields": {"notice": kind}})
 
     async def wait_for(self, kind: str, **wanted: Any) -> Notice:
         """The next notice of that kind whose facts include the wanted ones."""

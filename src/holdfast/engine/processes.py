@@ -6,88 +6,18 @@ The parent holds the lease and can end the child: TERM, then KILL. Children are 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from holdfast.engine.frames import (
-    HEADER,
-    Assignment,
-    Ceased,
-    Progressed,
-    Raised,
-    Returned,
-    Said,
-    frame,
-    said,
-)
+from holdfast.engine.failures import failed
+from holdfast.engine.frames import SCRIPT, Assignment, Raised, Returned, Said
 from holdfast.engine.hold import Hold
-from holdfast.engine.runner import HoldLink, Runner, outcome_of
-from holdfast.model.errors import LeaseLost
+from holdfast.engine.offspring import Child
+from holdfast.engine.runner import HoldLink, Runner, outcome_of, stopped
 from holdfast.model.outcome import Failed, Outcome, Succeeded
 from holdfast.model.retry import Retry
 from holdfast.model.task import TaskDefinition
-
-
-class Child:
-    """One child process and the pipe to it."""
-
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        self.process = process
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def spawn(cls) -> Child:
-        ours, theirs = socket.socketpair()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "holdfast.engine.child",
-                str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
-        finally:
-            theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours)
-        return cls(process, reader, writer)
-
-    async def run(self, assignment: Assignment, progress: Callable[[float, str | None], None]) -> Said:
-        """The child's last word on the job. Raises EOFError if the child ended without one."""
-        self._writer.write(frame(assignment))
-        await self._writer.drain()
-        while True:
-            word = await self._hear()
-            if not isinstance(word, Progressed):
-                return word
-            progress(word.fraction, word.note)
-
-    async def _hear(self) -> Said:
-        (length,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
-        return said.decode(await self._reader.readexactly(length))
-
-    async def end(self, patience: float) -> int:
-        """TERM, then KILL; the exit code."""
-        if self.process.returncode is None:
-            self.process.terminate()
-            try:
-                async with asyncio.timeout(patience):
-                    await self.process.wait()
-            except TimeoutError:
-                self.process.kill()
-        self._writer.close()
-        return await self.process.wait()
 
 
 class Processes:
@@ -100,19 +30,22 @@ class Processes:
         self._all: set[Child] = set()
 
     async def run(self, hold: Hold) -> Outcome:
+        if hold.stop is not None:
+            return stopped(hold, hold.stop)
         child: Child | None = None
+        limit = self._runner.settings.error_bytes
         try:
+            assignment = self._assignment(hold)
             child = await self._take()
-            word = await child.run(self._assignment(hold), HoldLink(hold, self._runner).progress)
-        except asyncio.CancelledError as error:
+            word = await child.run(assignment, HoldLink(hold, self._runner).progress)
+        except (EOFError, ConnectionError) as error:
+            if child is None:
+                return failed(error, limit)
+            return Failed(f"the child process {_described(await self._end(child))}")
+        except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  nothing may end without an outcome
             if child is not None:
                 await self._end(child)
-            return outcome_of(error, hold, self._runner.settings.error_bytes)
-        except (EOFError, ConnectionError):
-            assert child is not None
-            return Failed(f"the child process {_described(await self._end(child))}")
-        except OSError as error:
-            return outcome_of(error, hold, self._runner.settings.error_bytes)
+            return outcome_of(error, hold, limit)
         self._idle.append(child)
         return self._outcome(hold, word)
 
@@ -124,7 +57,7 @@ class Processes:
     async def _take(self) -> Child:
         while self._idle:
             child = self._idle.pop()
-            if child.process.returncode is None:
+            if child.is_alive:
                 return child
             await self._end(child)
         child = await Child.spawn()
@@ -132,16 +65,20 @@ class Processes:
         return child
 
     async def _end(self, child: Child) -> int:
+        code = await child.end(self._kill_seconds)
         self._all.discard(child)
-        return await child.end(self._kill_seconds)
+        return code
 
     def _assignment(self, hold: Hold) -> Assignment:
         settings = self._runner.settings
         module, main = _home(hold.definition)
+        name = hold.definition.function.__qualname__
+        if "<locals>" in name:
+            raise TypeError(f"{name} is defined inside a function; to run in a process it must be outside")
         return Assignment(
             module=module,
             main=main,
-            name=hold.definition.function.__qualname__,
+            name=name,
             record=hold.record,
             namespace=settings.namespace,
             result_bytes=settings.result_bytes,
@@ -154,31 +91,42 @@ class Processes:
             return Succeeded(word.result, tuple(word.children))
         if isinstance(word, Raised):
             return Failed(word.reason, word.error, _exception(word))
-        assert isinstance(word, Ceased)
-        error = LeaseLost() if word.lease_lost else asyncio.CancelledError()
-        return outcome_of(error, hold, self._runner.settings.error_bytes)
+        return outcome_of(asyncio.CancelledError(), hold, self._runner.settings.error_bytes)
 
 
 def _home(definition: TaskDefinition) -> tuple[str, str | None]:
     """The module of the handler; for a script, also its file, because a child has another `__main__`."""
     module = definition.function.__module__
+    if module != "__main__":
+        return module, None
     main: Any = sys.modules["__main__"]
-    return module, getattr(main, "__file__", None) if module == "__main__" else None
+    if main.__spec__ is not None:
+        # Started as `python -m name`: by that name it can be imported.
+        return main.__spec__.name, None
+    if not hasattr(main, "__file__"):
+        raise TypeError("a handler that runs in a process must be defined in a file")
+    return module, main.__file__
 
 
 def _described(code: int) -> str:
-    if code < 0:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
         return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def _exception(word: Raised) -> BaseException:
     """An exception of the class that the child named, for rules by type, if this process knows it."""
     if word.after is not None:
         return Retry(word.after, count=word.count)
-    found: Any = sys.modules.get(word.module)
+    found: Any = sys.modules.get("__main__" if word.module == SCRIPT else word.module)
     for part in word.kind.split("."):
         found = getattr(found, part, None)
     if isinstance(found, type) and issubclass(found, BaseException):
-        return found.__new__(found)
+        try:
+            return found.__new__(found)
+        except Exception:  # noqa: BLE001  its own constructor may ask for anything
+            return RuntimeError(word.reason)
     return RuntimeError(word.reason)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from holdfast.engine.failures import failed, one_line
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.processes import Processes
 from holdfast.engine.runner import Runner
@@ -18,7 +22,7 @@ from holdfast.model import outcome as follow
 from holdfast.model.errors import Undecodable
 from holdfast.model.outcome import Failed, Outcome, Policy, Stop, Stopped, Succeeded
 from holdfast.model.records import Move
-from holdfast.model.retry import decode_retry
+from holdfast.model.retry import Never, decode_retry
 from holdfast.model.timing import SECOND
 
 Report = Callable[[Hold, Move], None]
@@ -50,11 +54,12 @@ class Slots:
         self._verify = verify
         self._report_stuck = report_stuck
         self._suspect: Hold | None = None
+        self._is_shut = False
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(runner.run_blocking, self._ended)
         self._processes = Processes(runner, kill_seconds)
-        self._timeouts: Timers[Hold] = Timers(self._timed_out)
-        self._deadlines: Timers[Hold] = Timers(self._overstayed)
+        self._timeouts: Timers[Hold] = Timers(self._timed_out, _has_ended)
+        self._deadlines: Timers[Hold] = Timers(self._overstayed, _has_ended)
 
     @property
     def free(self) -> int:
@@ -63,29 +68,42 @@ class Slots:
     def fill(self) -> None:
         """Starts waiting jobs while there are free slots.
 
-        A job whose lease is no longer trusted is not started.
+        A job that was told to stop meanwhile, or whose lease is no longer trusted, is not started.
         """
+        if self._is_shut:
+            self.give_back("shutdown")
+            return
         buffer = self.buffer
         for _ in range(len(buffer)):
             if len(self.running) >= self.concurrency:
                 return
             hold = buffer.popleft()
-            if hold.trust_until <= now():
+            if hold.stop is not None:
+                self._report(hold, self._after_stop(hold, hold.stop))
+            elif hold.trust_until <= now():
                 self._report(hold, follow.release(hold.record, None, "the lease ran out before the start"))
             elif hold.record.suspect:
                 self._admit_suspect(hold)
             else:
                 self._start(hold)
 
+    def shut(self) -> None:
+        """Starts nothing more and gives back what has not started."""
+        self._is_shut = True
+        self.give_back("shutdown")
+        if self._suspect is not None and self._suspect.started is None:
+            self.tell(self._suspect, Stop.SHUTDOWN)
+
     def start_recorded(self, hold: Hold) -> None:
-        """The store has the start: a suspect job that waited for this may run."""
+        """The store has the start: a suspect job that waited for this may run, if it still may."""
         hold.start_recorded = True
-        if hold is self._suspect and hold.started is None and not hold.ended:
-            if hold.stop is None:
-                self._start(hold)
-            else:
-                hold.started = now()
-                self._ended(hold, Stopped(hold.stop))
+        if hold is not self._suspect or hold.started is not None or hold.ended:
+            return
+        if hold.stop is None and hold.trust_until > now():
+            self._start(hold)
+        else:
+            hold.started = now()
+            self._ended(hold, Stopped(hold.stop or Stop.LEASE_LOST))
 
     def drop(self, hold: Hold) -> None:
         """Forgets an attempt whose start the store refused; its code never ran."""
@@ -106,9 +124,12 @@ class Slots:
                 self.buffer.remove(hold)
                 self._report(hold, self._after_stop(hold, stop))
             return
-        if hold.task is not None:
+        patience = self._kill_seconds
+        if hold.definition.run_in == "process":
+            patience *= 2  # It is killed when the first half is over.
+        if hold.task is not None and not _is_unbegun(hold.task):
             hold.task.cancel()
-        self._deadlines.at(self._loop.time() + self._kill_seconds, hold)
+        self._deadlines.at(self._loop.time() + patience, hold)
 
     def give_back(self, reason: str, keep: Callable[[Hold], bool] = lambda hold: False) -> None:
         """Releases the jobs that wait, except those to keep."""
@@ -122,22 +143,25 @@ class Slots:
 
     def unrecordable(self, hold: Hold, reason: str) -> Move:
         """The failure to record when an attempt's own move cannot be stored."""
-        return follow.fail(
-            hold.record, hold.elapsed() or 0, Failed(reason), self._policy(hold), random.random()
-        )
+        return self._move(hold, Failed(reason))
 
     async def close(self) -> None:
+        """Ends what can be ended: idle threads, child processes, and attempts that do as they are told."""
         self._timeouts.clear()
         self._deadlines.clear()
         self._threads.close()
         await self._processes.close()
+        if tasks := [hold.task for hold in self.running - self.stuck if hold.task is not None]:
+            await asyncio.wait(tasks, timeout=self._kill_seconds)
 
     def _admit_suspect(self, hold: Hold) -> None:
         """Holds a suspect job until its start is stored, and lets only one of them run at a time.
 
-        So a job that kills its worker is the only suspect that is found running.
+        So a job that kills its worker is the only suspect that is found running. An earlier attempt of the
+        same job that does not end keeps it waiting, until it goes back for others to take.
         """
-        if self._suspect is not None:
+        earlier = any(other.record.id == hold.record.id for other in self.running)
+        if self._suspect is not None or earlier:
             self.buffer.append(hold)
             return
         self._suspect = hold
@@ -145,35 +169,33 @@ class Slots:
         self._report(hold, follow.start(hold.record, 0))
 
     def _start(self, hold: Hold) -> None:
-        definition = hold.definition
         hold.started = now()
         self.running.add(hold)
         try:
-            if hold.record.damaged is not None:
-                raise Undecodable("row", hold.record.damaged)
-            timeout = definition.timeout if hold.record.timeout is None else hold.record.timeout
-            if definition.run_in == "process":
-                definition.decode_arguments(hold.record.payload)
-                coroutine = self._run_process(hold)
-            else:
-                args, kwargs = self._runner.arguments(hold)
-                if definition.run_in == "thread":
-                    if timeout is not None:
-                        self._limit(hold, timeout)
-                    self._threads.submit(hold, args, kwargs)
-                    return
-                coroutine = self._run(hold, args, kwargs)
+            self._launch(hold)
         except Undecodable as error:
             self._leave(hold)
-            self._report(hold, follow.dead_letter(hold.record, f"undecodable: {error}"))
-            return
-        if timeout is not None:
-            self._limit(hold, timeout)
-        hold.task = self._loop.create_task(coroutine, context=contextvars.Context())
+            self._report(hold, follow.dead_letter(hold.record, one_line(f"undecodable: {error}")))
+        except BaseException as error:  # noqa: BLE001  decoding runs the validators of user code
+            self._leave(hold)
+            self._report(hold, self._move(hold, failed(error, self._runner.settings.error_bytes)))
 
-    def _limit(self, hold: Hold, timeout: int) -> None:
-        hold.timeout = timeout / SECOND
-        self._timeouts.at(self._loop.time() + hold.timeout, hold)
+    def _launch(self, hold: Hold) -> None:
+        definition, record = hold.definition, hold.record
+        if record.damaged is not None:
+            raise Undecodable("row", record.damaged)
+        args, kwargs = self._runner.arguments(hold)
+        timeout = definition.timeout if record.timeout is None else record.timeout
+        if timeout is not None:
+            hold.timeout = timeout / SECOND
+            self._timeouts.at(self._loop.time() + hold.timeout, hold)
+        if definition.run_in == "thread":
+            self._threads.submit(hold, args, kwargs)
+            return
+        in_process = definition.run_in == "process"
+        coroutine = self._run_process(hold) if in_process else self._run(hold, args, kwargs)
+        # Not by the loop's factory: an eager task would run the handler, and end, inside this call.
+        hold.task = asyncio.Task(coroutine, loop=self._loop, context=contextvars.Context())
 
     async def _run(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._ended(hold, await self._runner.run(hold, args, kwargs))
@@ -186,6 +208,8 @@ class Slots:
         if hold.committed and isinstance(outcome, Succeeded):
             self._verify(hold)
         else:
+            if hold.stop is not None:
+                outcome = follow.after_stop(outcome, hold.stop)
             self._report(hold, self._move(hold, outcome))
         if self.buffer:
             self.fill()
@@ -214,13 +238,34 @@ class Slots:
     def _policy(self, hold: Hold) -> Policy:
         definition = hold.definition
         stored = hold.record.retry
-        retry = definition.retry if stored is None else decode_retry(stored)
-        return Policy(retry, definition.dead_letter)
+        if stored is None:
+            return Policy(definition.retry, definition.dead_letter)
+        try:
+            return Policy(decode_retry(stored), definition.dead_letter)
+        except msgspec.DecodeError:
+            return Policy(Never(), definition.dead_letter)
 
     def _timed_out(self, hold: Hold) -> None:
         self.tell(hold, Stop.TIMEOUT)
 
     def _overstayed(self, hold: Hold) -> None:
-        if not hold.ended:
-            self.stuck.add(hold)
-            self._report_stuck(hold)
+        self.stuck.add(hold)
+        if hold is self._suspect:
+            # It will be found stuck; the suspects behind it need not wait for that.
+            self._suspect = None
+        self._report_stuck(hold)
+        self.fill()
+
+
+def _has_ended(hold: Hold) -> bool:
+    return hold.ended
+
+
+def _is_unbegun(task: asyncio.Task[None]) -> bool:
+    """Whether the task has not taken its first step.
+
+    Then it must not be cancelled, because it would end without a word; it sees for itself that it has to
+    stop.
+    """
+    coroutine = task.get_coro()
+    return inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED

@@ -32,14 +32,16 @@ class Threads:
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._outcomes: deque[tuple[Hold, Outcome]] = deque()
         self._told = False
-        self._size = 0
-        self._busy = 0
+        self._size: int = 0
+        self._busy: int = 0
 
     def submit(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> None:
-        self._busy += 1
-        if self._busy > self._size:
+        """Hands the work to a thread; raises RuntimeError if the system gives no thread for it."""
+        if self._busy == self._size:
+            name = f"holdfast-task-{self._size + 1}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
             self._size += 1
-            threading.Thread(target=self._serve, name=f"holdfast-task-{self._size}", daemon=True).start()
+        self._busy += 1
         self._queue.put((hold, args, kwargs))
 
     def close(self) -> None:
@@ -55,7 +57,7 @@ class Threads:
             # A fresh context, so that what one handler binds is not seen by the next one on this thread.
             outcome = contextvars.Context().run(self._run, *work)
             self._outcomes.append((work[0], outcome))
-            del work
+            del work, outcome
             if not self._told:
                 self._told = True
                 try:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
+from holdfast.engine.ledger import Ledger, Results
 from holdfast.engine.notices import Notices
-from holdfast.engine.pump import Pump, Results
+from holdfast.engine.pump import Pump
 from holdfast.engine.runner import Runner
-from holdfast.model.errors import StoreError
+from holdfast.engine.signals import listening
+from holdfast.model.errors import ConfigurationError
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
-from holdfast.store import Session, Store
+from holdfast.model.timing import SECOND
+from holdfast.store import Store
 
 log = logging.getLogger("holdfast.worker")
 
@@ -34,7 +38,7 @@ class Worker:
     """One worker of one application.
 
     `await worker.run()` serves until a signal or `stop()`; `async with worker:` serves beside the code of the
-    block.
+    block. It may be run again after it has ended, and is then another worker for the store.
     """
 
     def __init__(
@@ -50,8 +54,10 @@ class Worker:
         on_startup: Hook | None = None,
         on_shutdown: Hook | None = None,
     ) -> None:
-        self.record = worker_record(queues, registry.names, settings.concurrency)
+        if not queues:
+            raise ConfigurationError("a worker needs at least one queue to serve", setting="queues")
         self.exit_code = DONE
+        self._queues = queues
         self._store = store
         self._registry = registry
         self._settings = settings
@@ -60,7 +66,10 @@ class Worker:
         self._results = results
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
-        self._holds: dict[tuple[str, int], Hold] = {}
+        self.record = worker_record(queues, registry.names, settings.concurrency)
+        self._is_running = self._has_run = False
+        self._starting: asyncio.Timeout | None = None
+        self._ledger: Ledger | None = None
         self._pump: Pump | None = None
         self._signal: signal.Signals | None = None
         self._embedded: asyncio.Task[int] | None = None
@@ -72,9 +81,7 @@ class Worker:
     @property
     def running(self) -> list[JobRecord]:
         """The jobs that are being run now."""
-        return [
-            hold.record for hold in list(self._holds.values()) if hold.started is not None and not hold.ended
-        ]
+        return [hold.record for hold in self._held() if hold.started is not None and not hold.ended]
 
     async def run(self, *, until_idle: bool = False) -> int:
         """Serves until stopped, or with `until_idle` until nothing that is due is left; gives the exit code.
@@ -82,20 +89,27 @@ class Worker:
         On the main thread SIGTERM and SIGINT stop it: the first lets running jobs finish within the grace
         period, the second cancels and releases them at once.
         """
-        with self._signals():
+        with listening(self._signalled):
             return await self._run(until_idle=until_idle, ready=None)
 
     def stop(self, grace: float | None = None) -> None:
         """Asks the worker to end; running jobs get `grace` seconds, by default the setting."""
         if self._pump is not None:
             self._pump.stop(self._settings.grace_seconds if grace is None else grace)
+        elif self._starting is not None:
+            self._starting.reschedule(asyncio.get_running_loop().time())
 
     async def __aenter__(self) -> Self:
         ready = asyncio.Event()
         self._embedded = asyncio.create_task(self._run(until_idle=False, ready=ready))
         waiting = asyncio.create_task(ready.wait())
-        await asyncio.wait([self._embedded, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        try:
+            await asyncio.wait([self._embedded, waiting], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._embedded.cancel()
+            raise
+        finally:
+            waiting.cancel()
         if not ready.is_set():
             await self._embedded
         return self
@@ -108,68 +122,100 @@ class Worker:
             await self._embedded
 
     async def _run(self, *, until_idle: bool, ready: asyncio.Event | None) -> int:
-        lease = self._settings.timing.lease
-        session = await self._store.connect(self._settings.namespace)
+        if self._is_running:
+            raise RuntimeError("this worker is already running; make another one with app.worker()")
+        self._begin_anew()
         try:
-            await session.fleet.register(self.record, lease)
-            if self._on_startup is not None:
-                await self._on_startup()
-            try:
-                await self._serve(session, until_idle=until_idle, ready=ready)
-            finally:
-                if self._on_shutdown is not None:
-                    await self._on_shutdown()
-                await self._retire(session)
+            async with AsyncExitStack() as stack:
+                pump = await self._start_up(stack)
+                if pump is not None:
+                    await self._serve(pump, until_idle=until_idle, ready=ready)
         finally:
-            await session.close()
+            self._is_running = False
         return self.exit_code
 
-    async def _serve(self, session: Session, *, until_idle: bool, ready: asyncio.Event | None) -> None:
+    def _begin_anew(self) -> None:
+        """A new identity for each run, and the tasks that are known by now."""
+        record = worker_record(self._queues, self._registry.names, self._settings.concurrency)
+        self.record = record if self._has_run else msgspec.structs.replace(record, id=self.record.id)
+        self._is_running = self._has_run = True
+        self.exit_code = DONE
+        self._signal = None
+
+    async def _start_up(self, stack: AsyncExitStack) -> Pump | None:
+        """All that comes before the first job; None if the worker was stopped meanwhile."""
+        self._starting = starting = asyncio.timeout(None)
+        try:
+            async with starting:
+                return await self._prepare(stack)
+        except TimeoutError:
+            if not starting.expired():
+                raise
+            log.info("stopped before it had started", extra={"fields": {"worker": self.id}})
+            return None
+        finally:
+            self._starting = None
+
+    async def _prepare(self, stack: AsyncExitStack) -> Pump:
+        store, settings, notices = self._store, self._settings, self._notices
+        session = await store.connect(settings.namespace)
+        stack.push_async_callback(self._tidy, session.close)
+        await session.fleet.register(self.record, settings.timing.lease)
+        stack.push_async_callback(self._tidy, lambda: session.fleet.retire(self.id))
         heartbeat = Heartbeat(
-            self._store,
-            self._settings,
-            self.id,
-            self._notices,
-            lambda: list(self._holds.values()),
-            self._tell_from_heartbeat,
+            store, settings, self.id, notices, self._held, self._tell_from_heartbeat, self._heartbeat_died
         )
-        runner = Runner(self._settings, self._state, self._store.transactions, heartbeat.nudge)
-        pump = Pump(
-            session,
-            self.record,
-            self._registry,
-            self._settings,
-            runner,
-            self._holds,
-            self._notices,
-            self._results,
-        )
-        self._pump = pump
+        stack.push_async_callback(heartbeat.stop)
         await heartbeat.start()
+        if self._on_startup is not None:
+            await self._on_startup()
+        if self._on_shutdown is not None:
+            stack.push_async_callback(self._on_shutdown)
+        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge)
+        self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
+        pump = Pump(session, self.record, self._registry, settings, runner, self._ledger, notices)
+        if not heartbeat.is_alive:
+            pump.fail()
+        return pump
+
+    async def _serve(self, pump: Pump, *, until_idle: bool, ready: asyncio.Event | None) -> None:
+        self._pump = pump
         try:
             self._say("worker started", "worker_started", queues=",".join(self.record.queues))
             if ready is not None:
                 ready.set()
             await pump.serve(until_idle=until_idle)
         finally:
-            await heartbeat.stop()
-            self._pump = None
-            if pump.is_wedged:
-                self.exit_code = FAILED
-            elif pump.was_cut_short and self._signal is not None:
-                self.exit_code = SIGNALLED + self._signal
+            self._ledger = self._pump = None
+            self.exit_code = self._code_after(pump)
             self._say("worker stopped", "worker_stopped", exit_code=self.exit_code)
+
+    def _code_after(self, pump: Pump) -> int:
+        if pump.has_failed:
+            return FAILED
+        if pump.was_cut_short and self._signal is not None:
+            return SIGNALLED + self._signal
+        return FAILED if pump.left_something else DONE
+
+    def _held(self) -> list[Hold]:
+        return [] if self._ledger is None else self._ledger.holds()
 
     def _tell_from_heartbeat(self, hold: Hold, stop: Stop) -> None:
         if self._pump is not None:
             self._pump.tell_from_thread(hold, stop)
 
-    async def _retire(self, session: Session) -> None:
+    def _heartbeat_died(self) -> None:
+        if self._pump is not None:
+            self._pump.fail()
+
+    async def _tidy(self, farewell: Hook) -> None:
+        """Says goodbye to the store. If it does not hear it, sessions and registrations end by themselves."""
         try:
-            await session.fleet.retire(self.id)
-        except StoreError as error:
-            fields = {"worker": self.id, "error": str(error)}
-            log.warning("cannot retire; the registration will expire", extra={"fields": fields})
+            async with asyncio.timeout(self._settings.timing.call_timeout / SECOND):
+                await farewell()
+        except Exception as error:  # noqa: BLE001  nothing rests on it
+            fields = {"worker": self.id, "error": str(error) or type(error).__name__}
+            log.warning("cannot take leave of the store", extra={"fields": fields})
 
     def _say(self, event: str, notice: str, **facts: object) -> None:
         log.info(event, extra={"fields": {"worker": self.id, **facts}})
@@ -181,18 +227,3 @@ class Worker:
         self._signal = number
         log.info("signal", extra={"fields": {"worker": self.id, "signal": number.name, "forced": not first}})
         self.stop(None if first else 0)
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        caught = (signal.SIGTERM, signal.SIGINT)
-        for number in caught:
-            loop.add_signal_handler(number, self._signalled, number)
-        try:
-            yield
-        finally:
-            for number in caught:
-                loop.remove_signal_handler(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ from holdfast.model import lifecycle
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import JobRecord, Move, NewJob
 from holdfast.model.retry import Again, Failure, Retry, RetryStrategy
-from holdfast.model.timing import SECOND
+from holdfast.model.timing import FAR, SECOND, seconds
 
 
 class Stop(StrEnum):
@@ -56,6 +57,21 @@ class Policy:
     dead_letter: bool = True
 
 
+def after_stop(outcome: Outcome, stop: Stop) -> Outcome:
+    """What counts of an attempt that had been told to stop before it ended.
+
+    A lost lease leaves nothing to report. A success that arrives first wins over everything else; a failure
+    does not, because what a handler raises when it is stopped says nothing about the job, unless it is Retry.
+    """
+    if stop is Stop.LEASE_LOST:
+        return Stopped(stop)
+    if not isinstance(outcome, Failed) or stop is Stop.TIMEOUT:
+        return outcome
+    if stop is Stop.SHUTDOWN and isinstance(outcome.exception, Retry):
+        return outcome
+    return Stopped(stop)
+
+
 def succeed(record: JobRecord, elapsed: int, outcome: Succeeded) -> Move:
     return Move(
         job=record.id,
@@ -71,9 +87,16 @@ def succeed(record: JobRecord, elapsed: int, outcome: Succeeded) -> Move:
 
 
 def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, random: float) -> Move:
-    """The move after a failure: again later, again at once, or the dead-letter queue."""
+    """The move after a failure: again later, again at once, or the dead-letter queue.
+
+    A strategy that itself fails, or gives what is no answer, ends the job, and the reason says so.
+    """
     failures = record.failures + 1
-    again = _decide(record, failures, outcome.exception, policy.retry, random)
+    again, reason = None, outcome.reason
+    try:
+        again = _checked(_decide(record, failures, outcome.exception, policy.retry, random))
+    except BaseException as error:  # noqa: BLE001  a strategy is user code
+        reason = f"{reason}; not retried, because its retry strategy failed: {type(error).__name__}"
     move = Move(
         job=record.id,
         token=record.token,
@@ -82,7 +105,7 @@ def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, rando
         elapsed=elapsed,
         failures=failures if again is None or again.count else record.failures,
         lost=record.lost,
-        reason=outcome.reason,
+        reason=reason,
         error=outcome.error,
     )
     if again is not None:
@@ -91,7 +114,7 @@ def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, rando
             move.path = lifecycle.RELEASED_AT_ONCE
         else:
             move.path = lifecycle.RETRIED
-            move.delay = round(again.after * SECOND)
+            move.delay = min(max(round(again.after * SECOND), 0), FAR)
     return move
 
 
@@ -104,6 +127,18 @@ def _decide(
     if again is not None and isinstance(exception, Retry):
         return Again(exception.after, again.count)
     return again
+
+
+def _checked(again: Again | None) -> Again | None:
+    """The decision with plain numbers in it; raises if it is none."""
+    if again is None:
+        return None
+    if again.after is None:
+        return Again(None, bool(again.count))
+    after = seconds(again.after)
+    if not math.isfinite(after):
+        raise ValueError(f"{after} is not a time to wait")
+    return Again(after, bool(again.count))
 
 
 def dead_letter(record: JobRecord, reason: str) -> Move:

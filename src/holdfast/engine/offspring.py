@@ -1,0 +1,88 @@
+"""A child process as its parent sees it, and the pipe between them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from holdfast.engine.frames import HEADER, PYTHONPATH, Assignment, Progressed, Said, frame, said
+
+
+class Child:
+    """One child process, in a session of its own, so that a Ctrl-C in the terminal does not reach it."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def spawn(cls) -> Child:
+        ours, theirs = socket.socketpair()
+        # The child finds its modules where this process does, and then gives the variable its old value back.
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        before = [os.environ[PYTHONPATH]] if PYTHONPATH in os.environ else []
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "holdfast.engine.child",
+                str(theirs.fileno()),
+                *before,
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                env={**os.environ, PYTHONPATH: path},
+                start_new_session=True,
+            )
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, reader, writer)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def run(self, assignment: Assignment, progress: Callable[[float, str | None], None]) -> Said:
+        """The child's last word on the job. Raises EOFError if the child ended without one."""
+        self._writer.write(frame(assignment))
+        await self._writer.drain()
+        while True:
+            word = await self._hear()
+            if not isinstance(word, Progressed):
+                return word
+            progress(word.fraction, word.note)
+
+    async def _hear(self) -> Said:
+        (length,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+        return said.decode(await self._reader.readexactly(length))
+
+    async def end(self, patience: float) -> int:
+        """TERM, then KILL, the latter also for what the child itself has started; the exit code."""
+        with suppress(ProcessLookupError):
+            if self.is_alive:
+                self._process.terminate()
+                try:
+                    async with asyncio.timeout(patience):
+                        await self._process.wait()
+                except TimeoutError:
+                    os.killpg(self._process.pid, signal.SIGKILL)
+        self._writer.close()
+        return await self._process.wait()

@@ -1,0 +1,47 @@
+"""SIGTERM and SIGINT for the workers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+CAUGHT = (signal.SIGTERM, signal.SIGINT)
+
+Listener = Callable[[signal.Signals], None]
+_listeners: list[Listener] = []
+_before: list[tuple[signal.Signals, Any]] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Generator[None]:
+    """Calls the listener on the running loop for each signal, as every other one that is listening.
+
+    On another thread than the main one, where no signal arrives, it does nothing. What handled the signals
+    before does so again when the last listener has gone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    if not _listeners:
+        for number in CAUGHT:
+            _before.append((number, signal.getsignal(number)))
+            loop.add_signal_handler(number, _tell, number)
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+        while not _listeners and _before:
+            number, handler = _before.pop()
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _tell(number: signal.Signals) -> None:
+    for listener in tuple(_listeners):
+        listener(number)

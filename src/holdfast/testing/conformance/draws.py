@@ -63,11 +63,14 @@ queues = st.sampled_from(QUEUES)
 tasks = st.sampled_from(TASKS)
 keys = st.sampled_from(KEYS)
 payloads = st.sampled_from([b"[]", b"[1]"])
+fleet_changes = st.sampled_from(
+    ["register", "register", "register", "resume", "resume", "register briefly", "beat", "retire", "pause"]
+)
 priorities = st.integers(-1, 1)
 leases = st.sampled_from([SECOND, 3 * SECOND, 60 * SECOND])
-delays = st.sampled_from([0, 1, SECOND, 5 * SECOND])
-steps = st.sampled_from([1, SECOND - 1, SECOND, 3 * SECOND, 5 * SECOND, 60 * SECOND])
-"""Ways of time that end just where leases, delays and keys do."""
+delays = st.sampled_from([0, 0, 0, 0, 1, SECOND, 5 * SECOND])
+ages = st.sampled_from([None, None, 0, SECOND, 5 * SECOND])
+steps = st.sampled_from([0, 1, 1_000, SECOND - 1, SECOND, 3 * SECOND, 5 * SECOND])
 elapsed = st.none() | st.sampled_from([0, 1_000])
 
 new_jobs = st.builds(
@@ -77,9 +80,9 @@ new_jobs = st.builds(
     queue=queues,
     payload=payloads,
     priority=priorities,
-    due=st.none() | st.sampled_from([0, 1_800_000_002 * SECOND]),
+    due=st.sampled_from([None, None, None, 0, 1_800_000_002 * SECOND]),
     delay=delays,
-    key=st.none() | keys,
+    key=st.sampled_from([None, None, None, *KEYS]),
     key_ttl=st.sampled_from([0, SECOND, 10 * SECOND]),
     tags=st.sampled_from([(), ("x",), ("x", "y")]),
     lease=st.none() | leases,
@@ -87,9 +90,9 @@ new_jobs = st.builds(
 
 wants = st.builds(
     Want,
-    queues=st.permutations(QUEUES).map(tuple) | queues.map(lambda queue: (queue,)),
-    tasks=st.frozensets(tasks, min_size=1) | st.just(frozenset(TASKS)),
-    limit=st.integers(0, 4),
+    queues=st.sampled_from([QUEUES, QUEUES[::-1], QUEUES[:1]]),
+    tasks=st.sampled_from([frozenset(TASKS), frozenset(TASKS), frozenset(TASKS[:1]), frozenset[str]()]),
+    limit=st.sampled_from([1, 2, 3, 4, 0]),
     lease=leases,
 )
 
@@ -135,8 +138,11 @@ def reclaims_of(job: str, token: int) -> st.SearchStrategy[Move]:
 
 
 def strange_of(job: str, token: int) -> st.SearchStrategy[Move]:
-    """Moves of which most must be refused."""
-    ways = st.tuples(st.sampled_from([*ENDS, *STRANGE]), st.integers(-1, 1), st.booleans())
+    """Moves of which most must be refused: by their token, by their path, or as early reclaims."""
+    wrong_token = st.tuples(st.sampled_from(ENDS), st.sampled_from([-1, 1]), st.just(False))
+    wrong_path = st.tuples(st.sampled_from(STRANGE), st.just(0), st.just(False))
+    early = st.tuples(st.sampled_from(ENDS), st.just(0), st.just(True))
+    ways = wrong_token | wrong_path | early
     return ways.flatmap(lambda way: _moves(job, token + way[1], *way[0], if_expired=way[2]))
 
 

@@ -30,6 +30,7 @@ from holdfast.testing.conformance.case import worker_record
 T = TypeVar("T")
 
 START = 1_800_000_000 * SECOND
+LIFE = 1_000 * SECOND
 EVERYTHING = Query(limit=10_000)
 
 
@@ -76,13 +77,20 @@ class StoreMachine(RuleBasedStateMachine):
             raise KeyConflict("as in every reference")
         return first  # type: ignore[return-value]
 
-    @initialize()
-    def register_all(self) -> None:
+    @initialize(jobs=st.lists(draws.new_jobs, min_size=4, max_size=10))
+    def begin(self, jobs: list[NewJob]) -> None:
         for worker in draws.WORKERS:
-            self.register(worker, 1_000 * SECOND)
+            self.change_the_fleet(queue="", worker=worker, change="register")
+        self.add(jobs=jobs)
 
-    @rule(by=st.integers(0, 4 * SECOND) | draws.steps)
-    def pass_time(self, by: int) -> None:
+    @rule(data=st.data(), by=draws.steps, jumps=st.booleans())
+    def pass_time(self, data: st.DataObject, by: int, jumps: bool) -> None:
+        """Goes on by a step, or to where something ends or becomes due, or to just before."""
+        now = self.clock.now()
+        known = {instant for job in self.jobs.values() for instant in (job.lease_until, job.due) if instant}
+        ahead = sorted(instant for instant in known if instant > now + 1)[:3]
+        if ahead and jumps:
+            by = data.draw(st.sampled_from(ahead)) - now - data.draw(st.sampled_from([0, 0, 1]))
         self.clock.advance(by / SECOND)
 
     @rule(jobs=st.lists(draws.new_jobs, min_size=1, max_size=5))
@@ -102,11 +110,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.send(worker, [data.draw(draws.ends_of(job.id, job.token)) for job in ending], want)
 
     @precondition(lambda self: bool(self.leases))
-    @rule(data=st.data(), worker=draws.workers, want=st.none() | draws.wants)
-    def send_strange_moves(self, data: st.DataObject, worker: str, want: Want | None) -> None:
-        """Sends old tokens, wrong workers, paths that do not exist; most of the moves are refused."""
-        picked = data.draw(st.lists(st.sampled_from(self.leases), min_size=1, max_size=3))
-        self.send(worker, [data.draw(draws.strange_of(*lease)) for lease in picked], want)
+    @rule(data=st.data(), worker=draws.workers)
+    def move_what_is_not_ones_own(self, data: st.DataObject, worker: str) -> None:
+        """Sends old tokens, or current ones as the wrong worker; most of the moves are refused."""
+        picked = data.draw(st.lists(st.sampled_from(self.leases[-8:]), min_size=1, max_size=3))
+        self.send(worker, [data.draw(draws.ends_of(*lease)) for lease in picked], None)
+
+    @precondition(lambda self: bool(self.leases))
+    @rule(data=st.data(), want=st.none() | draws.wants)
+    def send_strange_moves(self, data: st.DataObject, want: Want | None) -> None:
+        """Sends wrong tokens, early reclaims and paths that do not exist; most of the moves are refused."""
+        job_id, token = data.draw(st.sampled_from(self.leases[-8:]))
+        holder = self.jobs[job_id].worker if job_id in self.jobs else None
+        self.send(holder or "ann", [data.draw(draws.strange_of(job_id, token))], want)
 
     @precondition(lambda self: bool(self.ticks))
     @rule(data=st.data())
@@ -116,7 +132,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), worker=draws.workers)
     def extend(self, data: st.DataObject, worker: str) -> None:
-        picked = data.draw(st.lists(st.sampled_from(self.leases), max_size=4)) if self.leases else []
+        held = [(job.id, job.token) for job in self.jobs.values() if job.worker == worker]
+        known = [*held, *self.leases[-4:]]
+        picked = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4)) if known else []
         extensions = [data.draw(draws.extensions_of(*lease)) for lease in picked]
         answers = self.ask(lambda session: session.jobs.extend(worker, extensions))
         for extension, answer in zip(extensions, answers, strict=True):
@@ -143,30 +161,25 @@ class StoreMachine(RuleBasedStateMachine):
         assert current == (stored if edited is None else edited)
         assert edited is None or (edited.version == version + 1 and not behind)
 
-    @rule(job_id=draws.ids)
-    def delete(self, job_id: str) -> None:
+    @rule(job_id=draws.ids, older_than=draws.ages)
+    def remove(self, job_id: str, older_than: int | None) -> None:
+        if older_than is not None:
+            self.ask(lambda session: session.jobs.prune(older_than, 1_000))
+            return
         is_gone = self.ask(lambda session: session.jobs.delete(job_id))
         assert is_gone is (job_id not in self.jobs or self.jobs[job_id].state not in LEASED)
 
-    @rule(older_than=st.sampled_from([0, SECOND, 5 * SECOND]))
-    def prune(self, older_than: int) -> None:
-        self.ask(lambda session: session.jobs.prune(older_than, 1_000))
-
-    @rule(queue=draws.queues, is_paused=st.booleans())
-    def pause_or_resume(self, queue: str, is_paused: bool) -> None:
-        self.ask(lambda session: session.fleet.pause(queue) if is_paused else session.fleet.resume(queue))
-
-    @rule(worker=draws.workers, lease=st.sampled_from([SECOND, 10 * SECOND, 1_000 * SECOND]))
-    def register(self, worker: str, lease: int) -> None:
-        self.ask(lambda session: session.fleet.register(worker_record(worker), lease))
-
-    @rule(worker=draws.workers, lease=st.sampled_from([SECOND, 100 * SECOND]))
-    def beat(self, worker: str, lease: int) -> None:
-        self.ask(lambda session: session.fleet.beat(worker, lease))
-
-    @rule(worker=draws.workers)
-    def retire(self, worker: str) -> None:
-        self.ask(lambda session: session.fleet.retire(worker))
+    @rule(queue=draws.queues, worker=draws.workers, change=draws.fleet_changes)
+    def change_the_fleet(self, queue: str, worker: str, change: str) -> None:
+        changes: dict[str, Callable[[Session], Awaitable[object]]] = {
+            "pause": lambda session: session.fleet.pause(queue),
+            "resume": lambda session: session.fleet.resume(queue),
+            "register": lambda session: session.fleet.register(worker_record(worker), LIFE),
+            "register briefly": lambda session: session.fleet.register(worker_record(worker), SECOND),
+            "beat": lambda session: session.fleet.beat(worker, LIFE),
+            "retire": lambda session: session.fleet.retire(worker),
+        }
+        self.ask(changes[change])
 
     @rule(query=draws.queries, asked=st.lists(draws.ids, max_size=4))
     def look(self, query: Query, asked: list[str]) -> None:

@@ -1,33 +1,37 @@
+"""The SQLite store keeps every promise, and answers as the memory store does."""
+
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.conformance.case import Subject
-from holdfast.testing.conformance.add import *
-from holdfast.testing.conformance.children import *
-from holdfast.testing.conformance.claim import *
-from holdfast.testing.conformance.edit import *
-from holdfast.testing.conformance.extend import *
-from holdfast.testing.conformance.find import *
-from holdfast.testing.conformance.fleet import *
-from holdfast.testing.conformance.keys import *
-from holdfast.testing.conformance.moves import *
-from holdfast.testing.conformance.namespaces import *
-from holdfast.testing.conformance.reclaim import *
-from holdfast.testing.conformance.repeat import *
-from holdfast.testing.conformance.case import Promises
+from holdfast.testing.conformance import StoreConformance, Subject
+from holdfast.testing.conformance.machine import ComparedMachine
 
-G=dict(globals())
-for n,v in G.items():
-    if isinstance(v,type) and issubclass(v,Promises) and v is not Promises:
-        globals()["Test"+n]=type("Test"+n,(v,),{})
-@pytest.fixture
-def make_store(tmp_path: Path) -> Callable[[], Subject]:
-    def make() -> Subject:
-        clock = ManualClock()
-        store = SqliteStore.from_url(f"sqlite:///{tmp_path}/jobs.db", clock=clock)
-        return Subject(store, clock.advance)
-    return make
+
+class TestSqlite(StoreConformance):
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            return Subject(SqliteStore.from_url(f"sqlite:///{tmp_path}/jobs.db", clock=clock), clock.advance)
+
+        return make
+
+
+class SqliteMachine(ComparedMachine):
+    def open_store(self, clock: ManualClock) -> SqliteStore:
+        self.folder = tempfile.TemporaryDirectory()
+        return SqliteStore.from_url(f"sqlite:///{self.folder.name}/jobs.db", clock=clock)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+TestSqliteMachine = SqliteMachine.TestCase
+TestSqliteMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

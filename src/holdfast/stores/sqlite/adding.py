@@ -1,0 +1,122 @@
+"""What `add` does."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.model.lifecycle import State
+from holdfast.model.records import Added, JobRecord, NewJob
+from holdfast.stores.sqlite.feed import Run, as_json, feed
+from holdfast.stores.sqlite.keys import key_holder, take_key
+from holdfast.stores.sqlite.transaction import Transaction
+from holdfast.stores.sqlite.writing import insert
+
+_decode_ids = msgspec.json.Decoder(list[str]).decode
+
+
+def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
+    """Stores jobs; one answer each. The usual batch, of which nothing is taken, goes in whole."""
+    if all(map(_is_plain, jobs)):
+        return _add_plain(tx, jobs)
+    if _is_any_taken(tx, jobs):
+        return [_add_one(tx, job) for job in jobs]
+    records = [_as_record(job, tx.now) for job in jobs]
+    insert(tx, records)
+    keys = [(job.key, job.id, tx.now + job.key_ttl) for job in jobs if job.key is not None]
+    if keys:
+        tx.run("key_take_many", **feed(keys))
+    return [Added(record=record, created=True) for record in records]
+
+
+def _is_plain(job: NewJob) -> bool:
+    return (
+        job.key is None
+        and not job.tags
+        and job.headers is None
+        and job.lease is None
+        and job.timeout is None
+        and job.retry is None
+    )
+
+
+def _add_plain(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
+    if not jobs:
+        return []
+    now = tx.now
+    run = Run()
+    rows = [
+        (
+            job.id,
+            job.task,
+            job.queue,
+            job.priority,
+            now + job.delay if job.due is None else job.due,
+            *run.put(job.payload),
+        )
+        for job in jobs
+    ]
+    cursor = tx.run("add_plain", **feed(rows, run))
+    if cursor.rowcount == len(jobs):
+        return [Added(record=_as_record(job, now), created=True) for job in jobs]
+    created = tx.row("add_created", last=cursor.lastrowid, count=cursor.rowcount)[0]
+    return _tell_apart(tx, jobs, set(_decode_ids(created)))
+
+
+def _tell_apart(tx: Transaction, jobs: Sequence[NewJob], created: set[str]) -> list[Added]:
+    """The answers when only some of the batch were created; each id is created by its first job."""
+    stored = tx.by_id([job.id for job in jobs])
+    answers: list[Added] = []
+    for job in jobs:
+        if job.id in created:
+            created.discard(job.id)
+            answers.append(Added(record=_as_record(job, tx.now), created=True))
+        else:
+            answers.append(_answer_id(job, stored[job.id]))
+    return answers
+
+
+def _is_any_taken(tx: Transaction, jobs: Sequence[NewJob]) -> bool:
+    ids = [job.id for job in jobs]
+    keys = [job.key for job in jobs if job.key is not None]
+    if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
+        return True
+    return bool(tx.row("add_taken", ids=as_json(ids), keys=as_json(keys))[0])
+
+
+def _add_one(tx: Transaction, job: NewJob) -> Added:
+    stored = tx.by_id([job.id]).get(job.id)
+    if stored is not None:
+        return _answer_id(job, stored)
+    if job.key is not None:
+        holder = key_holder(tx, job.key)
+        if holder is not None:
+            same = holder.task == job.task and holder.payload == job.payload
+            return Added(record=holder, created=False, conflict=None if same else "key")
+        take_key(tx, job.key, job.id, tx.now + job.key_ttl)
+    record = _as_record(job, tx.now)
+    insert(tx, [record])
+    return Added(record=record, created=True)
+
+
+def _answer_id(job: NewJob, stored: JobRecord) -> Added:
+    same = stored.task == job.task and stored.queue == job.queue and stored.payload == job.payload
+    return Added(record=stored.__copy__(), created=False, conflict=None if same else "id")
+
+
+def _as_record(job: NewJob, now: int) -> JobRecord:
+    return JobRecord(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        payload=job.payload,
+        state=State.SCHEDULED,
+        priority=job.priority,
+        due=now + job.delay if job.due is None else job.due,
+        created=now,
+        lease=job.lease,
+        timeout=job.timeout,
+        retry=job.retry,
+        headers=job.headers,
+        key=job.key,
+        tags=job.tags,
+    )

@@ -1,0 +1,155 @@
+-- min-client: 1
+-- Live jobs stand in holdfast_job, finished ones in holdfast_done: a state names one table.
+-- Times are microseconds since 1970 by the store's clock. States: 0 scheduled, 1 claimed, 2 running, 3 success,
+-- 4 failed, 5 retry, 6 dlq, 7 cancelled.
+
+CREATE TABLE holdfast_namespace (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+
+-- The store's clock: at boot_time (nanoseconds since the boot that boot_id names) it was wall. It never went beyond seen.
+CREATE TABLE holdfast_clock (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    wall INTEGER NOT NULL,
+    boot_time INTEGER NOT NULL,
+    boot_id TEXT NOT NULL,
+    seen INTEGER NOT NULL
+);
+
+-- ready: 1 due and waiting, 0 waiting for its due time, NULL leased. worker and seq: who claimed it, by which tick.
+CREATE TABLE holdfast_job (
+    pk INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    ready INTEGER,
+    state INTEGER NOT NULL DEFAULT 0,
+    run INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    lost INTEGER NOT NULL DEFAULT 0,
+    suspect INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 1,
+    token INTEGER NOT NULL DEFAULT 0,
+    worker TEXT,
+    seq INTEGER,
+    lease_until INTEGER,
+    started INTEGER,
+    cancel_asked INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
+    lease INTEGER,
+    timeout INTEGER,
+    key TEXT,
+    tags TEXT,
+    progress TEXT,
+    progress_note TEXT,
+    reason TEXT,
+    error TEXT,
+    result BLOB,
+    retry BLOB,
+    headers BLOB,
+    payload BLOB NOT NULL,
+    UNIQUE (ns, id)
+);
+CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, due, id, task, state) WHERE ready = 1;
+CREATE INDEX holdfast_job_later ON holdfast_job (ns, queue, due, state) WHERE ready = 0;
+CREATE INDEX holdfast_job_leased ON holdfast_job (ns, worker, seq) WHERE worker IS NOT NULL;
+CREATE INDEX holdfast_job_asked ON holdfast_job (ns, worker) WHERE cancel_asked = 1;
+
+-- ran_by: the worker of a plain success, whose attempt is told by this row and has none in holdfast_attempt.
+CREATE TABLE holdfast_done (
+    pk INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    suspect INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    ran_by TEXT,
+    started INTEGER,
+    finished INTEGER,
+    cancel_asked INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    lease INTEGER,
+    timeout INTEGER,
+    key TEXT,
+    tags TEXT,
+    progress TEXT,
+    progress_note TEXT,
+    reason TEXT,
+    error TEXT,
+    result BLOB,
+    retry BLOB,
+    headers BLOB,
+    payload BLOB NOT NULL,
+    UNIQUE (ns, id)
+);
+CREATE INDEX holdfast_done_finished ON holdfast_done (ns, finished) WHERE state <> 6;
+CREATE INDEX holdfast_done_other ON holdfast_done (ns, state, id) WHERE state <> 3;
+
+-- closer: who ended the attempt, if not its own worker.
+CREATE TABLE holdfast_attempt (
+    ns INTEGER NOT NULL,
+    job TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    closer TEXT,
+    started INTEGER,
+    finished INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT,
+    error TEXT,
+    PRIMARY KEY (ns, job, token)
+) WITHOUT ROWID;
+
+-- Held by its job while that is live, and until the end of the TTL.
+CREATE TABLE holdfast_key (
+    ns INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    job TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (ns, key)
+) WITHOUT ROWID;
+
+-- How many finished jobs there are, so that nobody has to count them.
+CREATE TABLE holdfast_tally (
+    ns INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (ns, queue, state)
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_worker (
+    ns INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    queues TEXT NOT NULL,
+    tasks TEXT NOT NULL,
+    concurrency INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    started INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    live_until INTEGER NOT NULL,
+    PRIMARY KEY (ns, id)
+) WITHOUT ROWID;
+
+-- A queue stands here once it was paused.
+CREATE TABLE holdfast_queue (
+    ns INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    paused INTEGER NOT NULL,
+    PRIMARY KEY (ns, name)
+) WITHOUT ROWID;

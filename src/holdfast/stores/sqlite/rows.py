@@ -1,0 +1,206 @@
+"""Stored rows as records, the damaged ones too."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.model.lifecycle import Ending, State
+from holdfast.model.records import AttemptRecord, JobRecord
+from holdfast.stores.sqlite.columns import LONG, SHORT, STATES, Row
+
+Answer: TypeAlias = Sequence[Any]
+"""One row: the JSON array of jobs, then the runs of their long values."""
+
+_decode = msgspec.json.Decoder(list[Row]).decode
+_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_attempts = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
+_REQUIRED: dict[str, Any] = {
+    "id": "",
+    "task": "",
+    "queue": "",
+    "state": 0,
+    "payload": b"",
+    "priority": 0,
+    "due": 0,
+    "created": 0,
+}
+_TEXTS = frozenset(
+    {"id", "task", "queue", "worker", "key", "tags", "progress", "progress_note", "reason", "error"}
+)
+
+
+class Unreadable(Exception):
+    """At least one row cannot be read with the others; they must be read one by one."""
+
+
+def records(answer: Answer) -> list[JobRecord]:
+    """The jobs of an answer. Raises Unreadable if one is damaged."""
+    try:
+        rows = _decode(answer[0])
+        result, retry, headers, payload = (_Cut(run) for run in answer[1:5])
+        found = [
+            JobRecord(
+                id=row.id,
+                task=row.task,
+                queue=row.queue,
+                payload=payload.take(row.payload) or b"",
+                state=STATES[row.state],
+                priority=row.priority,
+                due=row.due,
+                created=row.created,
+                run=row.run,
+                failures=row.failures,
+                lost=row.lost,
+                suspect=row.suspect != 0,
+                version=row.version,
+                token=row.token,
+                worker=row.worker,
+                lease_until=row.lease_until,
+                lease=row.lease,
+                timeout=row.timeout,
+                retry=None if row.retry is None else retry.take(row.retry),
+                headers=None if row.headers is None else headers.take(row.headers),
+                key=row.key,
+                tags=() if row.tags is None else _decode_tags(row.tags),
+                started=row.started,
+                finished=row.finished,
+                cancel_asked=row.cancel_asked != 0,
+                progress=None if row.progress is None else float(row.progress),
+                progress_note=row.progress_note,
+                reason=row.reason,
+                error=row.error,
+                result=None if row.result is None else result.take(row.result),
+            )
+            for row in rows
+        ]
+    except (msgspec.MsgspecError, ValueError, IndexError) as error:
+        raise Unreadable from error
+    if not all(cut.is_used_up() for cut in (result, retry, headers, payload)):
+        raise Unreadable
+    return found
+
+
+class _Cut:
+    """A run of long values, taken piece by piece."""
+
+    __slots__ = ("_place", "_run")
+
+    def __init__(self, run: bytes | None) -> None:
+        self._run = run or b""
+        self._place = 0
+
+    def take(self, length: int) -> bytes:
+        start = self._place
+        self._place = end = start + length
+        return self._run[start:end]
+
+    def is_used_up(self) -> bool:
+        return self._place == len(self._run)
+
+
+def salvage(row: Sequence[Any]) -> JobRecord:
+    """A job from its plain columns. What cannot be read is left out, and `damaged` tells what."""
+    fields: dict[str, Any] = {}
+    damage: list[str] = []
+    for name, stored in zip((*SHORT, *LONG), row, strict=True):
+        try:
+            fields[name] = _READERS.get(name, _read_number)(stored)
+        except (ValueError, TypeError, IndexError, msgspec.MsgspecError) as error:
+            damage.append(f"{name}: {error}")
+    return JobRecord(**{**_REQUIRED, **fields}, damaged="; ".join(damage)[:500] or None)
+
+
+def _read_text(stored: Any) -> str | None:
+    if stored is None:
+        return None
+    if not isinstance(stored, bytes):
+        raise TypeError(f"{type(stored).__name__} is not text")
+    return stored.decode()
+
+
+def _read_name(stored: Any) -> str:
+    found = _read_text(stored)
+    if found is None:
+        raise ValueError("missing")
+    return found
+
+
+def _read_number(stored: Any) -> int | None:
+    if stored is not None and not isinstance(stored, int):
+        raise TypeError(f"{ascii(stored)[:40]} is not a whole number")
+    return stored
+
+
+def _read_count(stored: Any) -> int:
+    found = _read_number(stored)
+    if found is None:
+        raise ValueError("missing")
+    return found
+
+
+def _read_bytes(stored: Any) -> bytes | None:
+    if stored is not None and not isinstance(stored, bytes):
+        raise TypeError(f"{type(stored).__name__} is not bytes")
+    return stored
+
+
+def _read_payload(stored: Any) -> bytes:
+    found = _read_bytes(stored)
+    if found is None:
+        raise ValueError("missing")
+    return found
+
+
+def _read_state(stored: Any) -> State:
+    code = _read_count(stored)
+    if not 0 <= code < len(STATES):
+        raise ValueError(f"{code} is not a state")
+    return STATES[code]
+
+
+def _read_tags(stored: Any) -> tuple[str, ...]:
+    return () if stored is None else _decode_tags(stored)
+
+
+def _read_progress(stored: Any) -> float | None:
+    text = _read_text(stored)
+    return None if text is None else float(text)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("id", "task", "queue"), _read_name),
+    **dict.fromkeys(("worker", "key", "progress_note", "reason", "error"), _read_text),
+    **dict.fromkeys(
+        ("priority", "due", "created", "run", "failures", "lost", "version", "token"), _read_count
+    ),
+    **dict.fromkeys(("suspect", "cancel_asked"), lambda stored: _read_count(stored) != 0),
+    **dict.fromkeys(("result", "retry", "headers"), _read_bytes),
+    "payload": _read_payload,
+    "state": _read_state,
+    "tags": _read_tags,
+    "progress": _read_progress,
+}
+
+
+def attempts(answer: Any) -> list[tuple[AttemptRecord, str]]:
+    """Ended attempts, each with the worker that closed it."""
+    return [
+        (
+            AttemptRecord(
+                job=job,
+                run=run,
+                token=token,
+                worker=worker,
+                started=started,
+                finished=finished,
+                outcome=Ending(outcome),
+                reason=reason,
+                error=error,
+            ),
+            closer or worker,
+        )
+        for job, run, token, worker, closer, started, finished, outcome, reason, error in _decode_attempts(
+            answer
+        )
+    ]

@@ -1,0 +1,72 @@
+"""The statements of `sql/`, by name, for one table prefix."""
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+
+from holdfast.stores.sqlite.columns import PARTS, PLAIN_PARTS, STATEMENTS
+
+PREFIX = "holdfast_"
+_FILES = ("add", "tick", "extend", "read", "change", "fleet")
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+
+
+class Statements:
+    """Every statement, its tables under the prefix.
+
+    One that gives jobs is there twice: `name` gives all in one row, `name:plain` a row for each.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        found = _read()
+        situation = found["situation"]
+        whole = {name: _filled(sql, {**PARTS, "{situation}": situation}) for name, sql in found.items()}
+        plain = {
+            f"{name}:plain": _filled(sql, {**PLAIN_PARTS, ", {situation}": ""}) for name, sql in found.items()
+        }
+        self._all = {name: prefixed(sql, prefix) for name, sql in (whole | plain).items()}
+        self._claims: dict[int, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        return self._all[name]
+
+    def claim(self, queues: int) -> str:
+        """The claim from so many queues, which it calls :queue0, :queue1 and so on."""
+        if queues not in self._claims:
+            turns = [
+                _filled(self["chosen"], {"{turn}": str(place), "{queue}": f":queue{place}"})
+                for place in range(queues)
+            ]
+            if queues == 1:
+                chosen = f"SELECT pk FROM ({turns[0]})"
+            else:
+                one_by_one = " UNION ALL ".join(f"SELECT * FROM ({turn})" for turn in turns)
+                chosen = _filled(self["chosen_of_many"], {"{turns}": one_by_one})
+            self._claims[queues] = _filled(self["claim"], {"{chosen}": chosen})
+        return self._claims[queues]
+
+
+@lru_cache(maxsize=16)
+def statements(prefix: str) -> Statements:
+    return Statements(prefix)
+
+
+def prefixed(sql: str, prefix: str) -> str:
+    return sql if prefix == PREFIX else sql.replace(PREFIX, prefix)
+
+
+def _read() -> dict[str, str]:
+    found = dict(STATEMENTS)
+    folder = files("holdfast.stores.sqlite") / "sql"
+    for name in _FILES:
+        pieces = _NAME.split((folder / f"{name}.sql").read_text(encoding="utf-8"))
+        for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+            found[title] = _COMMENT.sub("", body).strip().rstrip(";")
+    return found
+
+
+def _filled(sql: str, parts: dict[str, str]) -> str:
+    for name, part in parts.items():
+        sql = sql.replace(name, part)
+    return sql

@@ -1,0 +1,88 @@
+"""The factory of SQLite sessions."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+
+from holdfast.stores.sqlite.address import Address, parse
+from holdfast.stores.sqlite.clock import Clock
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.fleet import SqliteFleet
+from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.transaction import Transaction
+
+
+class SqliteWakeups:
+    """Wake-ups from all processes that use the file."""
+
+    def __init__(self, database: Database, ns: int) -> None:
+        self._database = database
+        self._ns = ns
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._database.listeners.add(self._ns, wake)
+
+
+class SqliteSession:
+    """One namespace of a file."""
+
+    def __init__(self, database: Database, ns: int) -> None:
+        self._database: Database | None = database
+        self.jobs = SqliteJobs(database, ns)
+        self.fleet = SqliteFleet(database, ns)
+        self.wakeups = SqliteWakeups(database, ns)
+
+    async def close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            await asyncio.to_thread(database.release)
+
+
+class SqliteStore:
+    """Jobs in a SQLite file, which any number of processes of one machine may share.
+
+    `clock` gives microseconds and must never go backwards; without one the file keeps time.
+    """
+
+    def __init__(
+        self, address: Address, *, auto_migrate: bool | None = None, clock: Clock | None = None
+    ) -> None:
+        self._address = address
+        self._auto_migrate = auto_migrate is not False
+        self._clock = clock
+        self.migrations = None
+        self.transactions = None
+
+    @classmethod
+    def from_url(
+        cls, url: str, auto_migrate: bool | None = None, *, clock: Clock | None = None
+    ) -> "SqliteStore":
+        return cls(parse(url), auto_migrate=auto_migrate, clock=clock)
+
+    async def connect(self, namespace: str) -> SqliteSession:
+        database = Database.share(self._address, self._clock)
+        try:
+            await asyncio.to_thread(database.prepare, auto_migrate=self._auto_migrate)
+            ns = await database.read(0, lambda tx: _find_namespace(tx, namespace))
+            if ns is None:
+                ns = await database.write(0, lambda tx: _make_namespace(tx, namespace))
+        except BaseException:
+            await asyncio.to_thread(database.release)
+            raise
+        return SqliteSession(database, ns)
+
+    async def facts(self) -> dict[str, str]:
+        return {"engine": "sqlite", "version": sqlite3.sqlite_version, "durability": "full"}
+
+    async def close(self) -> None:
+        """Nothing to end: sessions let go of the file."""
+
+
+def _find_namespace(tx: Transaction, name: str) -> int | None:
+    row = tx.run("namespace", name=name).fetchone()
+    return None if row is None else row[0]
+
+
+def _make_namespace(tx: Transaction, name: str) -> int:
+    tx.run("namespace_add", name=name)
+    return int(tx.row("namespace", name=name)[0])

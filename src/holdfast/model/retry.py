@@ -61,7 +61,7 @@ class _Bounded(msgspec.Struct, frozen=True, tag=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not 0 <= value < 1e9:
+            if not isinstance(value, int | float) or not 0 <= value < 1e9:
                 raise ConfigurationError(f"{value!r} is not a number from 0 up", setting=f"retry.{name}")
 
     def decide(self, failure: Failure, random: float) -> Again | None:
@@ -82,8 +82,10 @@ class Exponential(_Bounded, frozen=True, tag="exponential"):
     jitter: float = 0.5
 
     def delay(self, failures: int, random: float) -> float:
-        # The exponent is bounded so that a huge failure count cannot overflow a float.
-        plain = min(self.cap, self.base * self.factor ** min(failures - 1, 500))
+        try:
+            plain = min(self.cap, self.base * float(self.factor) ** (failures - 1))
+        except OverflowError:
+            plain = self.cap if self.base else 0.0
         return plain * (1 + self.jitter * random)
 
 
@@ -166,4 +168,7 @@ def encode_retry(strategy: RetryStrategy) -> bytes:
 
 def decode_retry(stored: bytes) -> RetryStrategy:
     """Raises msgspec.DecodeError for what is not a stored strategy."""
-    return _decoder.decode(stored)
+    try:
+        return _decoder.decode(stored)
+    except ConfigurationError as error:
+        raise msgspec.ValidationError(str(error)) from error

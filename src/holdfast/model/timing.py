@@ -22,9 +22,12 @@ def seconds(value: Seconds) -> float:
 
 def micros(value: Seconds, field: str) -> int:
     """The duration in microseconds; refuses what is negative, not finite, or beyond a hundred years."""
-    amount = seconds(value) * SECOND
+    try:
+        amount = seconds(value) * SECOND
+    except (OverflowError, TypeError, ValueError):
+        amount = -1
     if not 0 <= amount <= FAR:
-        raise InvalidJob(field, f"{value!r} is not a duration between 0 and 100 years")
+        raise InvalidJob(field, f"{ascii(value)[:60]} is not a duration between 0 and 100 years")
     return round(amount)
 
 
@@ -55,13 +58,13 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat = lease / 4 if heartbeat is None else heartbeat
         call_timeout = min(10.0, lease / 8) if call_timeout is None else call_timeout
         margin = min(1.0, lease / 20)
-        for setting, value in (
-            ("lease_seconds", lease),
-            ("heartbeat_seconds", heartbeat),
-            ("call_timeout_seconds", call_timeout),
+        for setting, value, least in (
+            ("lease_seconds", lease, 0.1),
+            ("heartbeat_seconds", heartbeat, 0.01),
+            ("call_timeout_seconds", call_timeout, 0.01),
         ):
-            if not 0.01 <= value <= 86_400:
-                raise ConfigurationError(f"{value} is not between 0.01 and 86400 seconds", setting=setting)
+            if not least <= value <= 86_400:
+                raise ConfigurationError(f"{value} is not between {least} and 86400 seconds", setting=setting)
         if 3 * heartbeat + call_timeout + margin >= lease:
             raise ConfigurationError(
                 f"a lease of {lease:g} s is too short: three heartbeats of {heartbeat:g} s, a call "

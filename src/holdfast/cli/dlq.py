@@ -10,7 +10,7 @@ import click
 from holdfast.app import Holdfast
 from holdfast.cli.access import as_json, opened, resolve, store_options
 from holdfast.cli.errors import Failure, WrongUse
-from holdfast.cli.jobs import COLUMNS, job_row
+from holdfast.cli.jobs import COLUMNS, job_document, job_row
 from holdfast.cli.output import progress, say, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.model.lifecycle import State
@@ -40,7 +40,7 @@ def list_dead(
         async with opened(store, namespace) as app:
             page = await app.dlq.list(**filters, limit=limit, cursor=cursor)
         if as_json:
-            show_json({"jobs": list(page), "cursor": page.cursor})
+            show_json({"jobs": [*map(job_document, page)], "cursor": page.cursor})
             return
         show_table(COLUMNS, map(job_row, page), nothing="The dead-letter queue is empty.")
         if page.cursor is not None:

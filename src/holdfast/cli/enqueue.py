@@ -11,6 +11,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.cli.access import as_json
 from holdfast.cli.errors import WrongUse
+from holdfast.cli.jobs import job_document
 from holdfast.cli.load import load_app
 from holdfast.cli.output import say, show_json
 from holdfast.cli.run import run
@@ -52,7 +53,7 @@ def enqueue(
         async with application:
             job = await chosen.enqueue(*args, **kwargs)
         if as_json:
-            show_json({"job": job})
+            show_json({"job": job_document(job)})
         else:
             say(job.id)
 

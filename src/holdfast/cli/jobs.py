@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import click
@@ -35,6 +36,12 @@ SHOWN = (
 STATES = click.Choice([state.value for state in State])
 
 
+def job_document(job: Job[Any]) -> dict[str, object]:
+    """A job as JSON shows it."""
+    names = (field.name for field in fields(job))
+    return {name: getattr(job, name) for name in names if not name.startswith("_")}
+
+
 def job_row(job: Job[Any]) -> Sequence[object]:
     return (job.id, job.task, job.queue, job.state, job.run, job.due, job.worker, job.reason)
 
@@ -63,7 +70,7 @@ def list_jobs(
             given = {name: value for name, value in filters.items() if value is not None}
             page = await app.find(**given, limit=limit, cursor=cursor)
         if as_json:
-            show_json({"jobs": list(page), "cursor": page.cursor})
+            show_json({"jobs": [*map(job_document, page)], "cursor": page.cursor})
             return
         show_table(COLUMNS, map(job_row, page), nothing="No such jobs.")
         if page.cursor is not None:
@@ -85,7 +92,7 @@ def show(store: str | None, namespace: str | None, as_json: bool, id: str) -> No
             history = await app.history(job.id)
             explanation = await app.explain(job.id)
         if as_json:
-            show_json({"job": job, "attempts": history, "explanation": explanation})
+            show_json({"job": job_document(job), "attempts": history, "explanation": explanation})
             return
         facts = {name: value for name, value in _facts(job).items() if value not in (None, "", 0, False)}
         show_facts(facts)
@@ -155,7 +162,7 @@ def replay(
             found = [await resolve(app, text) for text in ids]
             replayed = [await app.replay(job.id, key=key) for job in found]
         if as_json:
-            show_json({"jobs": replayed})
+            show_json({"jobs": [*map(job_document, replayed)]})
             return
         show_table(COLUMNS, map(job_row, replayed), nothing="")
 

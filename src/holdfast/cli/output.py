@@ -49,10 +49,7 @@ def say(line: str, style: str = "") -> None:
 
 
 def show_json(document: object) -> None:
-    """One JSON document on standard output, in ASCII, so that nothing in it can steer a terminal.
-
-    Private fields of dataclasses are left out.
-    """
+    """One JSON document on standard output, in ASCII, so that nothing in it can steer a terminal."""
     sys.stdout.write(json.dumps(msgspec.to_builtins(document), indent=2) + "\n")
 
 

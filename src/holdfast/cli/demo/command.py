@@ -52,7 +52,7 @@ async def _perform(folder: Path, jobs: int, workers: int, length: float, lease: 
     (folder / "holdfast.toml").write_text(f'store = "{url}"\nreclaim_seconds = 0.5\n', encoding="utf-8")
     async with app.configured(store=url, namespace="default"):
         with Crew(workers, folder, lease) as crew, screen:
-            story = Story(app, crew, database, screen)
+            story = Story(app, crew, database, screen, await_progress=length >= lease)
             summary = await story.play([sample.call(number, length) for number in range(1, jobs + 1)])
             await _drain(crew)
             screen.draw(story.scene)

@@ -71,10 +71,17 @@ class Summary:
 
 
 class Story:
-    """One performance: enqueue, kill one worker, freeze another, wake it, and wait until all work is done."""
+    """One performance: enqueue, kill one worker, freeze another, wake it, and wait until all work is done.
 
-    def __init__(self, app: Holdfast, crew: Crew, database: Path, screen: Screen) -> None:
+    With `await_progress` a worker is struck only after the store has seen some progress of its job; for that,
+    jobs must be longer than a few heartbeats.
+    """
+
+    def __init__(
+        self, app: Holdfast, crew: Crew, database: Path, screen: Screen, *, await_progress: bool
+    ) -> None:
         self._app = app
+        self._await_progress = await_progress
         self._crew = crew
         self._database = database
         self._screen = screen
@@ -145,13 +152,9 @@ class Story:
         """A member stopped in the middle of a job: the store shows the job as still its own."""
         begun = time.monotonic()
         while True:
-            for job in sorted(self.scene.jobs.values(), key=lambda job: job.progress or 0):
+            for job in self.scene.jobs.values():
                 member = self.scene.holder(job)
-                if (
-                    job.state is not State.RUNNING
-                    or member is None
-                    or member.condition is not Condition.WORKING
-                ):
+                if member is None or not self._is_at_work(member, job):
                     continue
                 self._crew.pause(member)
                 if await self._is_caught(job):
@@ -163,6 +166,10 @@ class Story:
                     "all jobs ended before a worker could be caught at work; use a longer --length"
                 )
             self._check_patience(begun, "a worker to be seen at work")
+
+    def _is_at_work(self, member: Member, job: Job[Any]) -> bool:
+        in_the_middle = job.state is State.RUNNING and (job.progress is not None or not self._await_progress)
+        return in_the_middle and member.condition is Condition.WORKING
 
     async def _is_caught(self, job: Job[Any]) -> bool:
         """The stopped process still has its job, but not the file's write lock, which would stop all."""
@@ -198,21 +205,21 @@ class Story:
         found = await self._app.find(task="sample", limit=1000)
         scene.jobs = {job.id: job for job in found if job.id in scene.numbers}
         for job in sorted(scene.jobs.values(), key=lambda job: scene.numbers[job.id]):
-            self._tell_change(job)
+            await self._tell_change(job)
         self._screen.draw(scene)
         for member in self._crew.members:
             if member.died_unasked:
                 last = " / ".join(member.last_lines(3)) or "it logged nothing"
                 raise StoryError(f"worker {member.name} ended by itself: {last}")
 
-    def _tell_change(self, job: Job[Any]) -> None:
+    async def _tell_change(self, job: Job[Any]) -> None:
         before, now = self._seen.get(job.id), (job.state, job.token)
         self._seen[job.id] = now
-        number, name = self.scene.numbers[job.id], self.scene.name(job.worker)
-        started = job.state in LEASED and (before is None or before[1] != job.token)
-        if started:
-            self._screen.tell(f"job {number} held by worker {name}, run {job.run}")
+        number = self.scene.numbers[job.id]
+        if job.state in LEASED and (before is None or before[1] != job.token):
+            self._screen.tell(f"job {number} held by worker {self.scene.name(job.worker)}, run {job.run}")
         elif job.state is State.SUCCESS and before != now:
+            name = self.scene.name((await self._app.history(job.id))[-1].worker)
             self._screen.tell(f"job {number} completed by worker {name}, run {job.run}", "green")
 
     async def _count(self) -> Summary:

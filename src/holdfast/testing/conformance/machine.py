@@ -47,6 +47,7 @@ class StoreMachine(RuleBasedStateMachine):
         """What was seen after the last step."""
         self.leases: list[tuple[str, int]] = []
         """Every (job, token) that was ever claimed."""
+        self.holders: dict[tuple[str, int], str] = {}
         self.ticks: list[Tick] = []
 
     def open_store(self, clock: ManualClock) -> Store:
@@ -110,10 +111,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.send(worker, [data.draw(draws.ends_of(job.id, job.token)) for job in ending], want)
 
     @precondition(lambda self: bool(self.leases))
-    @rule(data=st.data(), worker=draws.workers)
-    def move_what_is_not_ones_own(self, data: st.DataObject, worker: str) -> None:
+    @rule(data=st.data(), stranger=st.none() | draws.workers)
+    def move_what_is_no_longer_ones_own(self, data: st.DataObject, stranger: str | None) -> None:
         """Sends old tokens, or current ones as the wrong worker; most of the moves are refused."""
         picked = data.draw(st.lists(st.sampled_from(self.leases[-8:]), min_size=1, max_size=3))
+        worker = stranger or self.holders[picked[0]]
         self.send(worker, [data.draw(draws.ends_of(*lease)) for lease in picked], None)
 
     @precondition(lambda self: bool(self.leases))
@@ -201,6 +203,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert job.task in want.tasks
                 assert job.due <= self.clock.now()
                 self.leases.append((job.id, job.token))
+                self.holders[job.id, job.token] = worker
         return ticked
 
     @invariant()

@@ -51,13 +51,14 @@ CREATE TABLE holdfast_job (
     result BLOB,
     retry BLOB,
     headers BLOB,
-    payload BLOB NOT NULL,
-    UNIQUE (ns, id)
+    payload BLOB NOT NULL
 );
-CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, due, id, task, state) WHERE ready = 1;
-CREATE INDEX holdfast_job_later ON holdfast_job (ns, queue, due, state) WHERE ready = 0;
+CREATE UNIQUE INDEX holdfast_job_id ON holdfast_job (ns, id);
+-- The last columns let claims, counts and looks at the next due time do without the table.
+CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, due, id, task, state, ready) WHERE ready = 1;
+CREATE INDEX holdfast_job_later ON holdfast_job (ns, queue, due, state, ready) WHERE ready = 0;
 CREATE INDEX holdfast_job_leased ON holdfast_job (ns, worker, seq) WHERE worker IS NOT NULL;
-CREATE INDEX holdfast_job_asked ON holdfast_job (ns, worker) WHERE cancel_asked = 1;
+CREATE INDEX holdfast_job_asked ON holdfast_job (ns, worker, id, token, cancel_asked) WHERE cancel_asked = 1;
 
 -- ran_by: the worker of a plain success, whose attempt is told by this row and has none in holdfast_attempt.
 CREATE TABLE holdfast_done (
@@ -91,9 +92,9 @@ CREATE TABLE holdfast_done (
     result BLOB,
     retry BLOB,
     headers BLOB,
-    payload BLOB NOT NULL,
-    UNIQUE (ns, id)
+    payload BLOB NOT NULL
 );
+CREATE UNIQUE INDEX holdfast_done_id ON holdfast_done (ns, id);
 CREATE INDEX holdfast_done_finished ON holdfast_done (ns, finished) WHERE state <> 6;
 CREATE INDEX holdfast_done_other ON holdfast_done (ns, state, id) WHERE state <> 3;
 

@@ -3,7 +3,8 @@
 SELECT (SELECT count(*) FROM json_each(:ids) AS i
         WHERE EXISTS (SELECT 1 FROM holdfast_job WHERE ns = :ns AND id = i.value)
            OR EXISTS (SELECT 1 FROM holdfast_done WHERE ns = :ns AND id = i.value))
-     + (SELECT count(*) FROM json_each(:keys) AS k JOIN holdfast_key AS h ON h.ns = :ns AND h.key = k.value);
+     + (SELECT count(*) FROM json_each(:keys) AS k CROSS JOIN holdfast_key AS h
+        WHERE h.ns = :ns AND h.key = k.value);
 
 -- name: add_plain
 INSERT INTO holdfast_job (ns, id, task, queue, priority, due, ready, created, payload)
@@ -15,7 +16,7 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_done WHERE ns = :ns AND id = json_extra
 ON CONFLICT (ns, id) DO NOTHING;
 
 -- name: add_created
-SELECT json_group_array(id) FROM holdfast_job WHERE pk > :last - :count AND pk <= :last AND ns = :ns;
+SELECT json_group_array(id) FROM holdfast_job NOT INDEXED WHERE pk > :last - :count AND pk <= :last AND ns = :ns;
 
 -- name: key_holder
 SELECT job, until FROM holdfast_key WHERE ns = :ns AND key = :key;

@@ -8,7 +8,7 @@ SELECT j.ns, j.id, j.task, j.queue, j.priority, j.due, 3, j.run, 0, 0, 0, j.vers
        coalesce(j.started, :now - json_extract(m.value, '$[2]')), :now,
        j.cancel_asked, j.created, j.lease, j.timeout, j.key, j.tags, j.progress, j.progress_note,
        substr(:long, json_extract(m.value, '$[3]'), json_extract(m.value, '$[4]')), j.retry, j.headers, j.payload
-FROM json_each(:moves) AS m CROSS JOIN holdfast_job AS j
+FROM json_each(:moves) AS m CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
 WHERE j.ns = :ns AND j.id = json_extract(m.value, '$[0]') AND j.token = json_extract(m.value, '$[1]')
   AND j.worker = :worker;
 
@@ -21,14 +21,14 @@ SELECT :ns, queue, 3, count(*) FROM holdfast_done WHERE pk > :last - :count AND 
 ON CONFLICT (ns, queue, state) DO UPDATE SET jobs = jobs + excluded.jobs;
 
 -- name: forget_completed
-DELETE FROM holdfast_job
+DELETE FROM holdfast_job INDEXED BY holdfast_job_id
 WHERE ns = :ns AND id IN (SELECT id FROM holdfast_done WHERE pk > :last - :count AND pk <= :last);
 
 -- name: promote
 -- In batches, so that a million jobs that are due at once do not hold up everybody.
 UPDATE holdfast_job SET ready = 1
 WHERE pk IN (
-    SELECT j.pk FROM json_each(:queues) AS q CROSS JOIN holdfast_job AS j
+    SELECT j.pk FROM json_each(:queues) AS q CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_later
     WHERE j.ns = :ns AND j.queue = q.value AND j.ready = 0 AND j.due <= :now
     LIMIT 10000
 );
@@ -42,7 +42,7 @@ WHERE EXISTS (SELECT 1 FROM holdfast_worker WHERE ns = :ns AND id = :worker AND 
   AND pk IN ({chosen});
 
 -- name: chosen
-SELECT pk, {turn} AS turn, priority, due, id FROM holdfast_job
+SELECT pk, {turn} AS turn, priority, due, id FROM holdfast_job INDEXED BY holdfast_job_ready
 WHERE ns = :ns AND queue = {queue} AND ready = 1 AND task IN (SELECT value FROM json_each(:tasks))
   AND NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE ns = :ns AND name = {queue} AND paused = 1)
 ORDER BY priority, due, id LIMIT :limit
@@ -52,27 +52,28 @@ SELECT pk FROM ({turns}) ORDER BY turn, priority, due, id LIMIT :limit
 
 -- name: answer
 SELECT {records}, {situation}
-FROM holdfast_job WHERE ns = :ns AND worker = :worker AND seq = :seq;
+FROM holdfast_job INDEXED BY holdfast_job_leased WHERE ns = :ns AND worker = :worker AND seq = :seq;
 
 -- name: situation
     (SELECT json_group_array(name) FROM holdfast_queue WHERE ns = :ns AND paused = 1),
     (SELECT json_group_array(json_array(id, token))
-     FROM (SELECT id, token FROM holdfast_job
+     FROM (SELECT id, token FROM holdfast_job INDEXED BY holdfast_job_asked
            WHERE ns = :ns AND worker = :worker AND cancel_asked = 1 ORDER BY id)),
     EXISTS (SELECT 1 FROM holdfast_worker WHERE ns = :ns AND id = :worker AND live_until > :now),
-    (SELECT min((SELECT min(due) FROM holdfast_job WHERE ns = :ns AND queue = q.value AND ready = 0))
+    (SELECT min((SELECT min(due) FROM holdfast_job INDEXED BY holdfast_job_later
+                  WHERE ns = :ns AND queue = q.value AND ready = 0))
      FROM json_each(:queues) AS q
      WHERE q.value NOT IN (SELECT name FROM holdfast_queue WHERE ns = :ns AND paused = 1))
 
 -- name: peek
 SELECT {situation},
-    EXISTS (SELECT 1 FROM json_each(:queues) AS q CROSS JOIN holdfast_job AS j
+    EXISTS (SELECT 1 FROM json_each(:queues) AS q CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_ready
             WHERE j.ns = :ns AND j.queue = q.value AND j.ready = 1
               AND j.task IN (SELECT value FROM json_each(:tasks))
               AND q.value NOT IN (SELECT name FROM holdfast_queue WHERE ns = :ns AND paused = 1));
 
 -- name: held_by_tick
-SELECT json_group_array(id) FROM holdfast_job WHERE ns = :ns AND worker = :worker AND seq = :seq;
+SELECT json_group_array(id) FROM holdfast_job INDEXED BY holdfast_job_leased WHERE ns = :ns AND worker = :worker AND seq = :seq;
 
 -- name: situation_alone
 SELECT {situation};

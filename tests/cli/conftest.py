@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 APPLICATION = """
-from holdfast import Holdfast
-from holdfast import Never
+import asyncio
+from holdfast import Context, Holdfast, Never
 
 app = Holdfast()
 other = 5
+
+@app.task
+async def pause(ctx: Context, seconds: float) -> None:
+    ctx.log.info("pause begins")
+    await asyncio.sleep(seconds)
 
 @app.task
 def add(a: int, b: int = 2) -> int:

@@ -26,7 +26,7 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (["worker", "shop:app", "-c", "0"], "concurrency: 0 is not between 1 and 10000"),
         (["worker", "shop:app", "-q", "a b"], "queues: 'a b' is not a valid name"),
         (["enqueue", "shop:app", "ad"], "the application has no task 'ad'; did you mean 'add'?"),
-        (["enqueue", "shop:app", "zzz"], "the application has no task 'zzz'; known are add, explode"),
+        (["enqueue", "shop:app", "zzz"], "the application has no task 'zzz'; known are add, explode, pause"),
         (["enqueue", "shop:app", "add", "{"], "the arguments are not JSON: "),
         (["enqueue", "shop:app", "add", "5"], "the arguments must be a JSON object (by name) or an array"),
         (["enqueue", "shop:app", "add", '["x"]', "--store", "memory://"], "arguments.a: "),

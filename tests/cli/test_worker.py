@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import signal
 from pathlib import Path
 
@@ -56,3 +58,67 @@ def test_a_module_keeps_its_own_logging(holdfast: Run, folder: Path) -> None:
     ended = holdfast("worker", "loud:app", "--store", "memory://", "--drain")
     assert "mine worker started\n" in ended.stderr
     assert "event=" not in ended.stderr
+
+
+FILE = ("--store", "sqlite:///jobs.db")
+
+
+def state_of(holdfast: Run, job_id: str) -> str:
+    document = json.loads(holdfast("jobs", "show", job_id, "--json", *FILE).stdout)
+    return str(document["job"]["state"])
+
+
+def test_the_first_signal_lets_a_running_job_finish(holdfast: Run, start: Start) -> None:
+    job_id = holdfast("enqueue", "shop:app", "pause", "[1]", *FILE).stdout.strip()
+    process = start("worker", "shop:app", *FILE)
+    read_until(process, "pause begins")
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert state_of(holdfast, job_id) == "success"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_second_signal_cuts_short_and_releases(
+    holdfast: Run, start: Start, number: signal.Signals, code: int
+) -> None:
+    job_id = holdfast("enqueue", "shop:app", "pause", "[50]", *FILE).stdout.strip()
+    process = start("worker", "shop:app", *FILE)
+    read_until(process, "pause begins")
+    process.send_signal(number)
+    read_until(process, "forced=false")
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == code, err
+    assert state_of(holdfast, job_id) == "scheduled"
+
+
+def test_a_killed_worker_process_is_replaced(start: Start) -> None:
+    process = start("worker", "shop:app", "--processes", "2", *FILE)
+    line = read_until(process, 'event="worker process started"')
+    read_until(process, 'event="worker started"', times=2)
+    found = re.search(r"pid=(\d+)", line)
+    assert found is not None
+    os.kill(int(found[1]), signal.SIGKILL)
+    assert "code=137" in read_until(process, "worker process ended, starting another")
+    read_until(process, 'event="worker started"')
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+
+
+FORGED = '\ntime=2026-01-01T00:00:00Z level=info event=forged \x1b[2J\u202e " \\'
+
+
+def test_no_payload_can_forge_or_enter_the_log(holdfast: Run) -> None:
+    for arguments in (["explode", json.dumps([FORGED])], ["add", '{"a": 987654321, "b": 123456789}']):
+        assert holdfast("enqueue", "shop:app", *arguments, *FILE).returncode == 0
+    ended = holdfast("worker", "shop:app", "--drain", *FILE, HOLDFAST_LOG_LEVEL="debug")
+    assert ended.returncode == 0
+    lines = ended.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("time=") and "time=2026-01-01T00:00:00Z" not in line[:30] for line in lines)
+    assert "\x1b" not in ended.stderr
+    assert "\u202e" not in ended.stderr
+    assert "987654321" not in ended.stderr
+    assert " event=forged" not in re.sub(r'"(\\.|[^"\\])*"', "", ended.stderr)

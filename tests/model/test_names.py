@@ -34,7 +34,7 @@ HOSTILE = [
     "x" * 201,
     "-rf",
     ".hidden",
-    "/root",
+    "/etc",
     "@at",
 ]
 

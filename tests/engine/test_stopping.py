@@ -125,7 +125,7 @@ async def test_a_timeout_of_the_job_comes_before_that_of_the_task() -> None:
 async def test_a_thread_that_does_not_stop_keeps_its_slot_and_is_shown() -> None:
     rig = Rig(concurrency=2)
     gate = Gate()
-    task = rig.task(gate.pass_blocking, timeout=0.01, retry=Never())
+    task = rig.task(gate.pass_blocking, timeout=0.2, retry=Never())
     job = await rig.add(task)
     async with rig.serving() as worker:
         await rig.seen.wait("stuck", job=job)
@@ -141,7 +141,7 @@ async def test_a_thread_that_does_not_stop_keeps_its_slot_and_is_shown() -> None
 async def test_when_all_slots_are_stuck_the_worker_ends_with_an_error() -> None:
     rig = Rig(concurrency=2)
     gate = Gate()
-    task = rig.task(gate.pass_blocking, timeout=0.01)
+    task = rig.task(gate.pass_blocking, timeout=0.2)
     jobs = [await rig.add(task) for _ in range(2)]
     try:
         assert await rig.worker().run() == 1
@@ -153,7 +153,7 @@ async def test_when_all_slots_are_stuck_the_worker_ends_with_an_error() -> None:
 async def test_until_idle_does_not_wait_for_what_is_stuck() -> None:
     rig = Rig(concurrency=2)
     gate = Gate()
-    await rig.add(rig.task(gate.pass_blocking, timeout=0.01))
+    await rig.add(rig.task(gate.pass_blocking, timeout=0.2))
     try:
         assert await rig.drain() == 1
     finally:
@@ -385,7 +385,7 @@ async def test_the_same_worker_can_run_again_as_another_for_the_store() -> None:
 async def test_a_second_run_does_not_inherit_what_the_first_left_stuck() -> None:
     rig = Rig(concurrency=1)
     gate = Gate()
-    stuck = await rig.add(rig.task(gate.pass_blocking, timeout=0.01))
+    stuck = await rig.add(rig.task(gate.pass_blocking, timeout=0.2))
     worker = rig.worker()
     try:
         assert await worker.run() == 1

@@ -210,8 +210,9 @@ class Worker:
 
     async def _tidy(self, farewell: Hook) -> None:
         """Says goodbye to the store. If it does not hear it, sessions and registrations end by themselves."""
+        settings = self._settings
         try:
-            async with asyncio.timeout(self._settings.timing.call_timeout / SECOND):
+            async with asyncio.timeout(min(settings.timing.call_timeout / SECOND, settings.kill_seconds)):
                 await farewell()
         except Exception as error:  # noqa: BLE001  nothing rests on it
             fields = {"worker": self.id, "error": str(error) or type(error).__name__}

@@ -1,0 +1,171 @@
+"""Jobs that shared a crashed process run one at a time, so the guilty one is found and the others pass."""
+
+import asyncio
+
+from holdfast.model.errors import OutcomeUnknown
+from holdfast.model.lifecycle import State
+from holdfast.model.retry import Never
+from tests.engine.faulty import Faults, FaultyStore
+from tests.engine.rig import Gate, Rig
+
+
+def suspected(rig: Rig, *jobs: str) -> None:
+    for job in jobs:
+        rig.memory._shelves["default"].jobs[job].suspect = True
+
+
+async def test_the_job_that_kills_its_workers_is_dead_lettered_and_the_others_pass() -> None:
+    rig = Rig(concurrency=4, lost_limit=3, kill_seconds=0.01)
+    crash = asyncio.Event()
+
+    async def guilty() -> None:
+        rig.faults.is_dead = True
+        crash.set()
+        await asyncio.get_running_loop().create_future()
+
+    async def innocent() -> None:
+        # Two steps, so that it is under way when the guilty one strikes.
+        await asyncio.sleep(0)
+
+    bad = await rig.add(rig.task(guilty))
+    task = rig.task(innocent)
+    jobs = [await rig.add(task) for _ in range(6)]
+    crashes = 0
+    while await rig.state(bad) is not State.DLQ:
+        running = asyncio.create_task(rig.worker().run(until_idle=True))
+        crashed = asyncio.create_task(crash.wait())
+        await asyncio.wait({running, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        crashes += 1
+        assert crash.is_set(), "it is the guilty one that is left, and it runs in every round"
+        running.cancel()
+        await asyncio.wait({running})
+        crash.clear()
+        rig.faults = Faults()
+        rig.store = FaultyStore(rig.memory, rig.faults)
+        rig.clock.advance(200)
+        await rig.reclaim()
+    assert crashes <= 4, "the first crash need not have been recorded as a start"
+    await rig.drain()
+    record = await rig.job(bad)
+    assert (record.reason, record.lost, record.failures) == ("worker lost", 3, 0)
+    assert record.error == "3 workers were lost while they ran this job"
+    assert {await rig.state(job) for job in jobs} == {State.SUCCESS}
+
+
+async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone() -> None:
+    rig = Rig(concurrency=4)
+    at_once = most = 0
+    seen: list[State] = []
+
+    async def watched() -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        seen.append(await rig.state(jobs[len(seen)]))
+        await asyncio.sleep(0)
+        at_once -= 1
+
+    task = rig.task(watched)
+    jobs = [await rig.add(task) for _ in range(4)]
+    suspected(rig, *jobs)
+    assert await rig.drain() == 0
+    assert most == 1
+    assert seen == [State.RUNNING] * 4
+    assert {(await rig.job(job)).suspect for job in jobs} == {False}, "they have passed"
+
+
+async def test_other_jobs_run_beside_a_suspect() -> None:
+    rig = Rig(concurrency=2)
+    gate = Gate()
+    waits = rig.task(gate.pass_async)
+    first = await rig.add(waits)
+    suspected(rig, first)
+
+    async def good() -> None: ...
+
+    second = await rig.add(rig.task(good))
+    async with rig.serving():
+        await gate.wait_entered()
+        await rig.seen.wait("settled", job=second)
+        gate.open()
+    assert await rig.state(first) is State.SUCCESS
+
+
+async def test_suspects_that_wait_go_back_after_a_while_on_pause_and_on_shutdown() -> None:
+    rig = Rig(concurrency=4, prefetch_seconds=0.3)
+    gate = Gate()
+    task = rig.task(gate.pass_async)
+    first, *others = [await rig.add(task) for _ in range(3)]
+    suspected(rig, first, *others)
+    worker = rig.worker()
+    async with worker:
+        await gate.wait_entered()
+        await rig.seen.wait("settled", job=others[0])
+        fleet = (await rig.memory.connect("default")).fleet
+        await fleet.pause("default")
+        paused = await rig.seen.wait("settled", count=2, job=others[0])
+        await fleet.resume("default")
+        await rig.seen.wait("claimed", count=3, job=others[0])
+        worker.stop()
+        gate.open()
+    reasons = [attempt.reason for attempt in await rig.history(others[0])]
+    assert reasons == ["waited too long for a slot", "queue paused", "shutdown"]
+    assert paused.facts["move"].reason == "queue paused"
+    assert {attempt.started for job in others for attempt in await rig.history(job)} == {None}
+    assert await rig.state(first) is State.SUCCESS
+
+
+async def test_a_suspect_is_not_started_when_its_lease_ran_out_while_its_start_was_being_stored() -> None:
+    rig = Rig(lease_seconds=0.2)
+    started = []
+
+    async def starts() -> None:
+        started.append(1)
+
+    job = await rig.add(rig.task(starts))
+    suspected(rig, job)
+    rig.faults.plan("extend", hangs=True, times=float("inf"))
+    lost = rig.faults.plan(
+        "tick", after=OutcomeUnknown("lost"), times=float("inf"), when=lambda tick: bool(tick.moves)
+    )
+    async with rig.serving() as worker:
+        await rig.seen.wait("lease_lost", job=job)
+        worker.stop(5)
+        lost.times = 0
+    assert not started
+    assert await rig.outcomes(job) == ["released"]
+
+
+async def test_a_suspect_whose_start_is_under_way_at_the_stop_is_not_started() -> None:
+    rig = Rig()
+    started = []
+
+    async def starts() -> None:
+        started.append(1)
+
+    job = await rig.add(rig.task(starts))
+    suspected(rig, job)
+    gate = asyncio.Event()
+    storing = rig.faults.plan("tick", gate=gate, when=lambda tick: bool(tick.moves))
+    async with rig.serving() as worker:
+        await asyncio.to_thread(storing.reached.wait)
+        worker.stop(60)
+        gate.set()
+    assert not started
+    assert await rig.outcomes(job) == ["released"]
+
+
+async def test_a_stuck_suspect_does_not_hold_up_the_others() -> None:
+    rig = Rig(concurrency=2)
+    gate = Gate()
+
+    async def good() -> None: ...
+
+    stuck = await rig.add(rig.task(gate.pass_blocking, timeout=0.2, retry=Never()))
+    job = await rig.add(rig.task(good))
+    suspected(rig, stuck, job)
+    async with rig.serving():
+        await rig.seen.wait("stuck", job=stuck)
+        await rig.seen.wait("settled", job=job)
+        gate.open()
+    assert await rig.state(job) is State.SUCCESS

@@ -10,8 +10,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,7 +23,8 @@ from holdfast.config import DEFAULT, load, mask_url
 from holdfast.task import Task
 
 PROBES = 100
-PRUNED_AT_ONCE = 500
+REMOVED_AT_ONCE = 500
+SHOWN_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,13 @@ def _chosen(store: str | None) -> Generator[str]:
 
 
 async def _measure(app: Holdfast, jobs: int, callers: int) -> Measured:
-    @app.task(name="noop", keep_result=True)
+    all_run = asyncio.Event()
+    runs = count(1)
+
+    @app.task(name="noop")
     async def noop() -> float:
+        if next(runs) == jobs:
+            all_run.set()
         return time.perf_counter()
 
     async with app:
@@ -93,7 +99,7 @@ async def _measure(app: Holdfast, jobs: int, callers: int) -> Measured:
             with progress("enqueue", jobs) as advance:
                 enqueued = await _enqueue(noop, jobs, callers, advance)
             with progress("process", None):
-                processed = await _process(app)
+                processed = await _process(app, all_run)
             with progress("latency", PROBES) as advance:
                 latencies = await _probe(app, noop, advance)
         finally:
@@ -114,18 +120,21 @@ async def _enqueue(noop: Task[[], float], jobs: int, callers: int, advance: Adva
     remaining = iter(range(jobs))
 
     async def caller() -> None:
-        for _ in remaining:
+        for number in remaining:
             await noop.enqueue()
-            advance()
+            if number % SHOWN_AT_ONCE == SHOWN_AT_ONCE - 1:
+                advance(SHOWN_AT_ONCE)
 
     begun = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))
     return time.perf_counter() - begun
 
 
-async def _process(app: Holdfast) -> float:
+async def _process(app: Holdfast, all_run: asyncio.Event) -> float:
+    """Until the last job was run, and the worker has recorded all and ended."""
     begun = time.perf_counter()
-    await app.worker(concurrency=100).run(until_idle=True)
+    async with app.worker(concurrency=100):
+        await all_run.wait()
     return time.perf_counter() - begun
 
 
@@ -142,7 +151,13 @@ async def _probe(app: Holdfast, noop: Task[[], float], advance: Advance) -> list
 
 
 async def _remove(app: Holdfast, total: int) -> None:
-    client: Any = app.client
+    """Finished jobs by pruning; what is left of a measurement that was cut short, one by one."""
+    store = app.client.session.jobs
     with progress("remove", total) as advance:
-        while removed := await client.session.jobs.prune(0, PRUNED_AT_ONCE):
+        while removed := await store.prune(0, REMOVED_AT_ONCE):
             advance(removed)
+        while page := await app.find(limit=REMOVED_AT_ONCE):
+            removed = sum(await asyncio.gather(*(store.delete(job.id) for job in page)))
+            advance(removed)
+            if not removed:
+                break

@@ -15,6 +15,7 @@ from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.config import CODE, Loaded, load, mask, mask_url
 from holdfast.model.errors import HoldfastError
+from holdfast.model.settings import Settings
 from holdfast.store import Store
 from holdfast.stores import open_store
 
@@ -69,14 +70,14 @@ async def _examine(loaded: Loaded, findings: Findings) -> None:
     try:
         store = open_store(settings.store, auto_migrate=False)
         try:
-            await _examine_store(store, settings.namespace, findings)
+            await _examine_store(store, settings, findings)
         finally:
             await store.close()
     except HoldfastError as error:
         findings.problems.append(mask(str(error)))
 
 
-async def _examine_store(store: Store, namespace: str, findings: Findings) -> None:
+async def _examine_store(store: Store, settings: Settings, findings: Findings) -> None:
     for name, fact in (await store.facts()).items():
         if name.startswith("warning"):
             findings.warnings.append(fact)
@@ -84,11 +85,22 @@ async def _examine_store(store: Store, namespace: str, findings: Findings) -> No
             findings.problems.append(fact)
         else:
             findings.store[name] = fact
-    session = await store.connect(namespace)
+    missing = [] if store.migrations is None else await store.migrations.pending()
+    if missing and _is_made_unasked(settings):
+        findings.store["schema"] = f"made at the first use: {', '.join(missing)}"
+        return
+    session = await store.connect(settings.namespace)
     try:
         await session.jobs.count()
     finally:
         await session.close()
+
+
+def _is_made_unasked(settings: Settings) -> bool:
+    """Whether the first use of the store makes its tables."""
+    if settings.auto_migrate is None:
+        return settings.store.startswith(("sqlite:", "memory:"))
+    return settings.auto_migrate
 
 
 def _show(findings: Findings) -> None:

@@ -40,7 +40,12 @@ def console(stream: TextIO | None = None) -> Console:
     width = None if terminal else 10_000
     plain = not terminal or bool(os.environ.get("NO_COLOR"))
     return Console(
-        file=target, width=width, force_terminal=terminal, no_color=plain, highlight=False, markup=False
+        file=target,
+        width=width,
+        force_terminal=terminal,
+        color_system=None if plain else "auto",
+        highlight=False,
+        markup=False,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -52,7 +52,14 @@ def worker(
         )
         logs.configure(application.settings)
         if processes > 1:
-            return asyncio.run(_supervise(processes, drain))
+            options = {
+                "--concurrency": concurrency,
+                "--lease": lease,
+                "--store": store,
+                "--namespace": namespace,
+            }
+            command = command_line(["worker", app, *_options(queues, drain, options), "--stop-with-stdin"])
+            return asyncio.run(_supervise(command, processes, drain))
         if stop_with_stdin:
             stop_with_parent()
         return asyncio.run(_serve(application, queues, drain))
@@ -77,7 +84,12 @@ async def _serve(app: Holdfast, queues: tuple[str, ...], drain: bool) -> int:
     return await app.worker(queues or None).run(until_idle=drain)
 
 
-async def _supervise(processes: int, drain: bool) -> int:
-    # Later options win, so the children get this command line and a last word.
-    arguments = [*sys.argv[1:], "--processes", "1", "--stop-with-stdin"]
-    return await Supervisor(command_line(arguments), processes, until_idle=drain).run()
+async def _supervise(command: Sequence[str], processes: int, drain: bool) -> int:
+    return await Supervisor(command, processes, until_idle=drain).run()
+
+
+def _options(queues: tuple[str, ...], drain: bool, options: Mapping[str, object]) -> list[str]:
+    """What was given to this process, for each of those that it starts."""
+    given = [f"--queue={queue}" for queue in queues]
+    given += [f"{name}={value}" for name, value in options.items() if value is not None]
+    return [*given, "--drain"] if drain else given

@@ -229,7 +229,7 @@ class Story:
         histories = [await self._app.history(job.id) for job in jobs]
         completed = sum(job.state is State.SUCCESS for job in jobs)
         return Summary(
-            accepted=len(self.scene.numbers),
+            accepted=len(jobs),
             completed=completed,
             attempts=sum(len(history) for history in histories),
             take_overs=sum(_take_overs(history) for history in histories),

@@ -10,14 +10,17 @@ from holdfast.model.timing import SECOND
 
 SHARE = 0.3
 HEADROOM = 1.5
+MOMENT = 0.003
+FASTEST = 1e-5
+TOP_PACE = 50_000
 
 
 class Appetite:
     """One worker's appetite. `hungry` is set whenever there may be work that was not asked for yet.
 
-    Jobs are claimed ahead of the free slots by Little's law: what will be finished during one round trip, and
-    a half more. Slow jobs finish nothing in that time, so for them it is zero and nothing is held back from
-    other workers.
+    Jobs are claimed ahead of the free slots by Little's law: what the slots can finish during one round trip
+    and a moment more, at the pace of the last attempts. For slow jobs that is nothing, so none is held back
+    from other workers.
     """
 
     def __init__(self, queues: tuple[str, ...], registry: Registry, settings: Settings) -> None:
@@ -28,15 +31,14 @@ class Appetite:
         self._poll = settings.poll_seconds
         self._turn = 0
         self._next_due: float | None = None
-        self._rate = 0.0
+        self._slots = settings.concurrency
+        self._run_time: float | None = None
         self._round_trip = 0.0
-        self._last: float | None = None
         self.hungry = True
 
     def want(self, free: int, waiting: int) -> Want | None:
         """What to claim with so many free slots and so many jobs waiting for one; None if nothing."""
-        prefetch = int(self._rate * self._round_trip * HEADROOM)
-        limit = min(free + prefetch - waiting, self._batch)
+        limit = min(free + self._prefetch() - waiting, self._batch)
         if limit <= 0:
             return None
         # Each tick begins with another queue, so that a busy one cannot starve those after it.
@@ -50,13 +52,20 @@ class Appetite:
             lease=self._lease,
         )
 
-    def observe(self, finished: int, sent: float, answered: float) -> None:
-        """Learns from one tick: how many attempts it reported, and when it left and came back."""
-        if self._last is not None:
-            rate = finished / max(answered - self._last, 1e-6)
-            self._rate += SHARE * (rate - self._rate) if rate < self._rate else rate - self._rate
-        self._round_trip += SHARE * (answered - sent - self._round_trip)
-        self._last = answered
+    def observe(self, run_times: list[int], round_trip: float) -> None:
+        """Learns from one tick: how long the attempts ran that it reported, in µs, and how long it took."""
+        self._round_trip += SHARE * (round_trip - self._round_trip)
+        if run_times:
+            mean = sum(run_times) / len(run_times) / SECOND
+            self._run_time = (
+                mean if self._run_time is None else self._run_time + SHARE * (mean - self._run_time)
+            )
+
+    def _prefetch(self) -> int:
+        if self._run_time is None:
+            return 0
+        pace = min(self._slots / max(self._run_time, FASTEST), TOP_PACE)
+        return int(pace * (self._round_trip * HEADROOM + MOMENT))
 
     def feed(self, want: Want, ticked: Ticked) -> None:
         """Learns what the store had: as much as was wanted means that there may be more."""

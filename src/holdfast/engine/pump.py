@@ -174,7 +174,10 @@ class Pump:
         sent = now()
         answer = await self._exchange.send(reports, want)
         self._ticked = now()
-        appetite.observe(len(reports), sent, self._ticked)
+        run_times = [
+            move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
+        ]
+        appetite.observe(run_times, self._ticked - sent)
         for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
             if move.outcome is None:
                 self._start_settled(hold, verdict)

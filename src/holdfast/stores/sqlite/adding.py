@@ -1,6 +1,7 @@
 """What `add` does."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import msgspec
 
@@ -100,7 +101,7 @@ def _add_one(tx: Transaction, job: NewJob) -> Added:
 
 def _answer_id(job: NewJob, stored: JobRecord) -> Added:
     same = stored.task == job.task and stored.queue == job.queue and stored.payload == job.payload
-    return Added(record=stored.__copy__(), created=False, conflict=None if same else "id")
+    return Added(record=copy(stored), created=False, conflict=None if same else "id")
 
 
 def _as_record(job: NewJob, now: int) -> JobRecord:

@@ -49,18 +49,27 @@ class AnchoredClock:
         self._last = now
         return now
 
-    def drop_anchor(self, connection: sqlite3.Connection) -> None:
-        """Reads the anchor, and sets it if there is none of this boot. Called in a write transaction."""
+    def read_anchor(self, connection: sqlite3.Connection) -> bool:
+        """Takes the anchor from the file; False if it has none of this boot."""
         row = connection.execute(self._read).fetchone()
-        if row is not None and row[2] == self._boot.encode():
-            wall, boot_time = row[0], row[1]
-        else:
-            wall, boot_time = time.time_ns() // 1_000, self._ticks()
-            seen = wall
-            if row is not None:
-                seen = row[3]
-                wall = max(wall, seen + STAMP_EVERY)
-            connection.execute(self._anchor, (wall, boot_time, self._boot, seen))
+        if row is None or row[2] != self._boot.encode():
+            return False
+        self._begin(row[0], row[1])
+        return True
+
+    def set_anchor(self, connection: sqlite3.Connection) -> None:
+        """Sets the anchor, unless another process has meanwhile. Called in a write transaction."""
+        if self.read_anchor(connection):
+            return
+        row = connection.execute(self._read).fetchone()
+        wall, boot_time = time.time_ns() // 1_000, self._ticks()
+        seen = wall if row is None else row[3]
+        if row is not None:
+            wall = max(wall, seen + STAMP_EVERY)
+        connection.execute(self._anchor, (wall, boot_time, self._boot, seen))
+        self._begin(wall, boot_time)
+
+    def _begin(self, wall: int, boot_time: int) -> None:
         self._offset = wall * 1_000 - boot_time
         self._stamped = self()
 
@@ -76,23 +85,24 @@ def boot_clock() -> tuple[Callable[[], int], str]:
 
     Where the system does not tell its boots apart every process is its own, and sets an anchor of its own.
     """
+    own = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
     if sys.platform == "linux":
         try:
             boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
             drift = _drift()
         except OSError:
-            return time.monotonic_ns, _own_boot()
+            return time.monotonic_ns, own
         # Unlike the monotonic clock it goes on while the machine sleeps.
-        return lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) + drift, boot
-    return time.monotonic_ns, _own_boot()
+        ticks: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) + drift  # noqa: E731
+    else:
+        ticks, boot = time.monotonic_ns, own
+    return ticks, boot
 
 
-def _own_boot() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
+if sys.platform == "linux":
 
-
-def _drift() -> int:
-    """How far the boot clock is off, if somebody pretends another time to this process."""
-    uptime = Path("/proc/uptime").read_text(encoding="ascii").split()[0]
-    drift = int(float(uptime) * 1e9) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return drift if abs(drift) > _TOLERANCE else 0
+    def _drift() -> int:
+        """How far the boot clock is off, if somebody pretends another time to this process."""
+        uptime = Path("/proc/uptime").read_text(encoding="ascii").split()[0]
+        drift = int(float(uptime) * 1e9) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return drift if abs(drift) > _TOLERANCE else 0

@@ -2,10 +2,13 @@
 
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from holdfast.model.errors import StoreError
 from holdfast.stores.sqlite.address import Address
+from holdfast.stores.sqlite.faults import translated
 
 OLDEST = (3, 35, 0)
 CACHE_KIB = 20_000
@@ -29,6 +32,16 @@ def connect(address: Address, *, patience: float, read_only: bool = False) -> sq
         raise
     connection.text_factory = bytes
     return connection
+
+
+@contextmanager
+def opened(address: Address) -> Generator[sqlite3.Connection]:
+    """A connection for a short while, whose errors are ours."""
+    try:
+        with closing(connect(address, patience=address.patience)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise translated(error, address.path) from error
 
 
 def check_library() -> None:

@@ -10,8 +10,7 @@ from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.call import Call, Work
 from holdfast.stores.sqlite.clock import AnchoredClock, Clock
-from holdfast.stores.sqlite.connection import connect
-from holdfast.stores.sqlite.faults import translated
+from holdfast.stores.sqlite.connection import opened
 from holdfast.stores.sqlite.listeners import Listeners
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.writer import Writer
@@ -30,30 +29,32 @@ class Database:
     _sharing: ClassVar[Lock] = Lock()
     _abandoned: ClassVar[list[object]] = []
 
-    def __init__(self, address: Address, clock: Clock | None, key: object) -> None:
-        self.address = address
-        self.clock: Clock = clock or AnchoredClock(address.prefix)
-        self._key = key
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self._address = address
+        self._clock: Clock = clock or AnchoredClock(address.prefix)
         self._users = 0
         self._is_prepared = False
-        self.listeners = Listeners(self._watch)
         self.renew()
 
     def renew(self) -> None:
+        """Forgets threads, connections and listeners."""
         self._lock = Lock()
         self._writer: Writer | None = None
         self._readers: dict[str, Reader] = {}
+        self.listeners = Listeners(self._watch)
 
     @classmethod
     def share(cls, address: Address, clock: Clock | None) -> "Database":
-        """The process's database for the address and clock; each call needs a `release`."""
-        key = (address, id(clock) if clock is not None else None)
+        """The process's database for address and clock; each call needs a `release`."""
         with cls._sharing:
-            found = cls._shared.get(key)
-            if found is None:
-                found = cls._shared[key] = cls(address, clock, key)
-            found._users += 1
-            return found
+            key = (address, id(clock) if clock is not None else None)
+            if key not in cls._shared:
+                cls._shared[key] = cls(address, clock)
+            return cls._shared[key].hold()
+
+    def hold(self) -> "Database":
+        self._users += 1
+        return self
 
     def release(self) -> None:
         """Lets go; the last one waits until all is written and the threads have ended."""
@@ -61,7 +62,8 @@ class Database:
             self._users -= 1
             if self._users > 0:
                 return
-            self._shared.pop(self._key, None)
+            for key in [key for key, database in self._shared.items() if database is self]:
+                del self._shared[key]
         for reader in self._readers.values():
             reader.close()
         if self._writer is not None:
@@ -69,81 +71,72 @@ class Database:
         self.renew()
 
     def prepare(self, *, auto_migrate: bool) -> None:
-        """Makes sure of schema and clock. Blocks."""
+        """Makes sure of schema and clock, once. Blocks."""
         with self._lock:
             if self._is_prepared:
                 return
-            if not auto_migrate and not self.address.path.exists():
-                raise schema.missing(self.address, ["the file"])
-            try:
-                connection = connect(self.address, patience=self.address.patience)
-                try:
-                    self._set_up(connection, auto_migrate=auto_migrate)
-                finally:
-                    connection.close()
-            except sqlite3.Error as error:
-                raise translated(error, self.address.path) from error
+            if not auto_migrate and not self._address.path.exists():
+                raise schema.missing(self._address, ["the file"])
+            with opened(self._address) as connection:
+                self._set_up(connection, auto_migrate=auto_migrate)
             self._is_prepared = True
 
     def _set_up(self, connection: sqlite3.Connection, *, auto_migrate: bool) -> None:
-        steps = schema.pending(connection, self.address)
-        if steps and not auto_migrate:
-            raise schema.missing(self.address, [step.name for step in steps])
-        connection.execute("BEGIN IMMEDIATE")
+        steps = schema.pending(connection, self._address)
         if steps:
-            schema.apply(connection, self.address)
-        if isinstance(self.clock, AnchoredClock):
-            self.clock.drop_anchor(connection)
-        connection.execute("COMMIT")
+            if not auto_migrate:
+                raise schema.missing(self._address, [step.name for step in steps])
+            schema.apply(connection, self._address)
+        if isinstance(self._clock, AnchoredClock) and not self._clock.read_anchor(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            self._clock.set_anchor(connection)
+            connection.execute("COMMIT")
 
     def write(
         self, ns: int, work: Work[T], *, urgent: bool = False, wakes: bool = False
     ) -> asyncio.Future[T]:
         """Has the work done in the next transaction; `wakes` tells listeners of the namespace after it."""
         call = Call(ns, work, asyncio.get_running_loop(), wakes=wakes)
-        writer = self._writer
-        if writer is None:
-            writer = self._start_writer()
-        writer.submit(call, urgent=urgent)
+        (self._writer or self._start_writer()).submit(call, urgent=urgent)
         return call.future
 
     def read(self, ns: int, work: Work[T], *, slow: bool = False) -> asyncio.Future[T]:
         """Has the work done on a snapshot; what may take long has a thread of its own."""
         call = Call(ns, work, asyncio.get_running_loop(), wakes=False)
         name = "slow-reader" if slow else "reader"
-        reader = self._readers.get(name)
-        if reader is None:
-            reader = self._start_reader(name)
-        reader.submit(call)
+        (self._readers.get(name) or self._start_reader(name)).submit(call)
         return call.future
 
     def _start_writer(self) -> Writer:
         with self._lock:
             if self._writer is None:
-                self._writer = Writer(self.address, self.clock, self.listeners.tell)
-                if self.listeners:
-                    self._writer.watch(on=True)
+                self._writer = Writer(self._address, self._clock, self.listeners.tell)
             return self._writer
 
     def _start_reader(self, name: str) -> Reader:
         with self._lock:
             if name not in self._readers:
-                self._readers[name] = Reader(self.address, self.clock, name)
+                self._readers[name] = Reader(self._address, self._clock, name)
             return self._readers[name]
 
-    def _watch(self, on: bool) -> None:
-        if self._writer is not None or on:
+    def _watch(self, *, on: bool) -> None:
+        if on or self._writer is not None:
             (self._writer or self._start_writer()).watch(on=on)
+
+    def abandon(self) -> list[object]:
+        """After a fork: what is the parent's. It is neither used nor closed here."""
+        left: list[object] = [self._writer, *self._readers.values()]
+        if self._writer is not None:
+            self._writer.abandon()
+        self.renew()
+        return left
 
     @classmethod
     def after_fork(cls) -> None:
-        """In the child: what belongs to the parent is neither used nor closed."""
         cls._sharing = Lock()
         for database in cls._shared.values():
-            cls._abandoned += [database._writer, *database._readers.values()]
-            if database._writer is not None:
-                database._writer.abandon()
-            database.renew()
+            cls._abandoned += database.abandon()
 
 
-os.register_at_fork(after_in_child=Database.after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Database.after_fork)

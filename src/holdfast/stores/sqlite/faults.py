@@ -35,6 +35,11 @@ def _answer(code: int | None, error: Exception, path: Path, *, committing: bool)
     primary = code & _PRIMARY
     if primary == sqlite3.SQLITE_FULL or (code in _WRITING and _is_full(path)):
         return StoreFull(f"{path}: no space left; nothing was written")
+    if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        return StoreUnavailable(
+            f"{path}: another process wrote after this transaction had begun to read; begin it with "
+            "BEGIN IMMEDIATE"
+        )
     if primary in _LOCKED:
         return StoreUnavailable(f"{path}: locked by another process for too long; nothing was written")
     if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:

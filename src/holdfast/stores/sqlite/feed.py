@@ -10,7 +10,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def as_json(value: object) -> str:
-    """The JSON text that SQLite reads. Names in it cannot have a NUL, which SQLite would take for their end."""
+    """JSON for SQLite, which takes a NUL in a name for its end: such a name is refused."""
     encoded = _encode(value)
     if b"\\u0000" in encoded:
         raise StoreError("a name with a NUL character cannot be stored in SQLite")

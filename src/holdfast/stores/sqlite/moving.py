@@ -29,7 +29,7 @@ def apply_moves(tx: Transaction, worker: str, moves: Sequence[Move]) -> list[Ver
     if not moves:
         return []
     plain = _plain_successes(moves)
-    completed = _complete(tx, worker, list(plain.values())) if plain else set()
+    completed: set[str] = _complete(tx, worker, list(plain.values())) if plain else set()
     rest = [move for move in moves if move.job not in completed]
     if not rest:
         return [_ACCEPTED] * len(moves)

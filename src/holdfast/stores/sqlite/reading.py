@@ -1,6 +1,7 @@
 """What the reads of jobs do. Each runs in one read transaction, so that what it sees belongs together."""
 
 from collections.abc import Sequence
+from copy import copy
 from heapq import merge
 from itertools import islice
 from typing import Any
@@ -27,7 +28,7 @@ _CONDITIONS = {
 def states(tx: Transaction, job_ids: Sequence[str]) -> list[JobRecord | None]:
     found = tx.by_id(list(dict.fromkeys(job_ids)))
     records = [found.get(job_id) for job_id in job_ids]
-    return [record and record.__copy__() for record in records]
+    return [record and copy(record) for record in records]
 
 
 def find(tx: Transaction, query: Query) -> list[JobRecord]:
@@ -49,7 +50,7 @@ def _wanted_codes(query: Query, *, is_finished: bool) -> list[int]:
 
 def _page(tx: Transaction, name: str, query: Query, codes: list[int]) -> list[JobRecord]:
     parameters: dict[str, Any] = {"limit": max(0, query.limit)}
-    conditions = []
+    conditions: list[str] = []
     if query.states:
         # Literal numbers, which let SQLite see that a partial index fits.
         conditions.append(f"state IN ({', '.join(map(str, codes))})")

@@ -25,9 +25,6 @@ _REQUIRED: dict[str, Any] = {
     "due": 0,
     "created": 0,
 }
-_TEXTS = frozenset(
-    {"id", "task", "queue", "worker", "key", "tags", "progress", "progress_note", "reason", "error"}
-)
 
 
 class Unreadable(Exception):
@@ -44,7 +41,7 @@ def records(answer: Answer) -> list[JobRecord]:
                 id=row.id,
                 task=row.task,
                 queue=row.queue,
-                payload=payload.take(row.payload) or b"",
+                payload=payload.take(row.payload),
                 state=STATES[row.state],
                 priority=row.priority,
                 due=row.due,
@@ -105,7 +102,8 @@ def salvage(row: Sequence[Any]) -> JobRecord:
     damage: list[str] = []
     for name, stored in zip((*SHORT, *LONG), row, strict=True):
         try:
-            fields[name] = _READERS.get(name, _read_number)(stored)
+            reader: Callable[[Any], Any] = _READERS.get(name, _read_number)
+            fields[name] = reader(stored)
         except (ValueError, TypeError, IndexError, msgspec.MsgspecError) as error:
             damage.append(f"{name}: {error}")
     return JobRecord(**{**_REQUIRED, **fields}, damaged="; ".join(damage)[:500] or None)
@@ -137,6 +135,10 @@ def _read_count(stored: Any) -> int:
     if found is None:
         raise ValueError("missing")
     return found
+
+
+def _read_flag(stored: Any) -> bool:
+    return _read_count(stored) != 0
 
 
 def _read_bytes(stored: Any) -> bytes | None:
@@ -174,7 +176,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         ("priority", "due", "created", "run", "failures", "lost", "version", "token"), _read_count
     ),
-    **dict.fromkeys(("suspect", "cancel_asked"), lambda stored: _read_count(stored) != 0),
+    **dict.fromkeys(("suspect", "cancel_asked"), _read_flag),
     **dict.fromkeys(("result", "retry", "headers"), _read_bytes),
     "payload": _read_payload,
     "state": _read_state,

@@ -1,5 +1,6 @@
 """The schema: steps that go forward only, each written once and never changed."""
 
+import asyncio
 import re
 import sqlite3
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from importlib.resources import files
 
 from holdfast.model.errors import SchemaMismatch
 from holdfast.stores.sqlite.address import Address
+from holdfast.stores.sqlite.connection import opened
 from holdfast.stores.sqlite.statements import prefixed
 
 CLIENT = 1
@@ -45,7 +47,7 @@ class Step:
 @lru_cache(maxsize=1)
 def steps() -> tuple[Step, ...]:
     """All steps, oldest first."""
-    found = []
+    found: list[Step] = []
     for file in (files("holdfast.stores.sqlite") / "migrations").iterdir():
         named = _FILE.fullmatch(file.name)
         if named is not None:
@@ -79,14 +81,19 @@ def stored_version(connection: sqlite3.Connection, address: Address) -> tuple[in
 
 
 def apply(connection: sqlite3.Connection, address: Address) -> list[str]:
-    """Applies what is pending, in the open write transaction; the names of the steps."""
-    connection.execute(prefixed(_LEDGER, address.prefix))
-    applied = []
-    for step in pending(connection, address):
-        for statement in step.statements(address.prefix):
-            connection.execute(statement)
-        applied.append(step.name)
-    return applied
+    """Applies what is pending, all or nothing; the names of the steps. Of several processes one does it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(prefixed(_LEDGER, address.prefix))
+        applied = pending(connection, address)
+        for step in applied:
+            for statement in step.statements(address.prefix):
+                connection.execute(statement)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return [step.name for step in applied]
 
 
 def missing(address: Address, names: list[str]) -> SchemaMismatch:
@@ -115,3 +122,29 @@ def _split(sql: str) -> list[str]:
                 found.append(gathered.strip().rstrip(";"))
             gathered = ""
     return [statement for statement in found if statement]
+
+
+class SqliteMigrations:
+    """The schema of one file."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    async def pending(self) -> list[str]:
+        return await asyncio.to_thread(self._pending)
+
+    async def apply(self) -> list[str]:
+        return await asyncio.to_thread(self._apply)
+
+    def as_sql(self) -> str:
+        return as_sql(self._address.prefix)
+
+    def _pending(self) -> list[str]:
+        if not self._address.path.exists():
+            return [step.name for step in steps()]
+        with opened(self._address) as connection:
+            return [step.name for step in pending(connection, self._address)]
+
+    def _apply(self) -> list[str]:
+        with opened(self._address) as connection:
+            return apply(connection, self._address)

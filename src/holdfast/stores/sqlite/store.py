@@ -1,15 +1,17 @@
 """The factory of SQLite sessions."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 
 from holdfast.stores.sqlite.address import Address, parse
 from holdfast.stores.sqlite.clock import Clock
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.facts import facts
 from holdfast.stores.sqlite.fleet import SqliteFleet
 from holdfast.stores.sqlite.jobs import SqliteJobs
-from holdfast.stores.sqlite.transaction import Transaction
+from holdfast.stores.sqlite.namespaces import find_namespace, make_namespace
+from holdfast.stores.sqlite.schema import SqliteMigrations
+from holdfast.stores.sqlite.transactions import SqliteTransactions
 
 
 class SqliteWakeups:
@@ -50,39 +52,34 @@ class SqliteStore:
         self._address = address
         self._auto_migrate = auto_migrate is not False
         self._clock = clock
-        self.migrations = None
-        self.transactions = None
+        self.migrations = SqliteMigrations(address)
+        self.transactions = SqliteTransactions(address, clock)
 
     @classmethod
     def from_url(
         cls, url: str, auto_migrate: bool | None = None, *, clock: Clock | None = None
     ) -> "SqliteStore":
+        """The store of a file: `sqlite:///relative.db`, `sqlite:////absolute.db`.
+
+        After a `?` may follow `prefix` of the tables, `synchronous` (full, extra, or normal, which is weaker)
+        and `timeout`, the seconds to wait for a lock.
+        """
         return cls(parse(url), auto_migrate=auto_migrate, clock=clock)
 
     async def connect(self, namespace: str) -> SqliteSession:
         database = Database.share(self._address, self._clock)
         try:
             await asyncio.to_thread(database.prepare, auto_migrate=self._auto_migrate)
-            ns = await database.read(0, lambda tx: _find_namespace(tx, namespace))
+            ns = await database.read(0, lambda tx: find_namespace(tx, namespace))
             if ns is None:
-                ns = await database.write(0, lambda tx: _make_namespace(tx, namespace))
+                ns = await database.write(0, lambda tx: make_namespace(tx, namespace))
         except BaseException:
             await asyncio.to_thread(database.release)
             raise
         return SqliteSession(database, ns)
 
     async def facts(self) -> dict[str, str]:
-        return {"engine": "sqlite", "version": sqlite3.sqlite_version, "durability": "full"}
+        return await asyncio.to_thread(facts, self._address)
 
     async def close(self) -> None:
         """Nothing to end: sessions let go of the file."""
-
-
-def _find_namespace(tx: Transaction, name: str) -> int | None:
-    row = tx.run("namespace", name=name).fetchone()
-    return None if row is None else row[0]
-
-
-def _make_namespace(tx: Transaction, name: str) -> int:
-    tx.run("namespace_add", name=name)
-    return int(tx.row("namespace", name=name)[0])

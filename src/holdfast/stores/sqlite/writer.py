@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
@@ -22,7 +23,7 @@ from holdfast.stores.sqlite.transaction import Transaction
 _log = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.02
-MOST_CALLS = 200
+LONGEST_GROUP = 0.05
 _SHORTEST_WAIT = 0.000_5
 _LONGEST_WAIT = 0.005
 
@@ -73,16 +74,14 @@ class Writer:
 
     def _main(self) -> None:
         while not self._closing or self._urgent or self._ordinary:
-            try:
+            with suppress(Empty):
                 self._bell.get(timeout=self._pause())
-            except Empty:
-                _log.debug("nothing to write")
             try:
                 while self._urgent or self._ordinary:
                     self._serve()
                     self._look_around()
                 self._look_around()
-            except Exception:
+            except Exception:  # noqa: BLE001  the thread must live: callers wait for it
                 _log.exception("the writer failed")
         self._checkpointer.close()
         self._disconnect()
@@ -139,7 +138,8 @@ class Writer:
     def _run_together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> bool:
         """Runs what waits, as it comes; False if one failed after it had written something."""
         now = self._clock()
-        while len(calls) < MOST_CALLS and (call := self._next()) is not None:
+        enough = time.monotonic() + LONGEST_GROUP
+        while time.monotonic() < enough and (call := self._next()) is not None:
             calls.append(call)
             before = connection.total_changes
             try:
@@ -173,7 +173,7 @@ class Writer:
         return None
 
     def _waiting(self) -> list[Call[Any]]:
-        calls = []
+        calls: list[Call[Any]] = []
         while (call := self._next()) is not None:
             calls.append(call)
         return calls

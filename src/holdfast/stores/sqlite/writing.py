@@ -1,7 +1,7 @@
 """Rows written in batches: jobs, attempts, keys and tallies."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.records import AttemptRecord, JobRecord
@@ -27,7 +27,7 @@ def _packed(record: JobRecord, run: Run) -> list[object]:
     return row
 
 
-_PACKERS = {
+_PACKERS: dict[str, Callable[[JobRecord], object]] = {
     "state": lambda record: CODES[record.state],
     "suspect": lambda record: int(record.suspect),
     "cancel_asked": lambda record: int(record.cancel_asked),

@@ -1,0 +1,126 @@
+"""Work inside a transaction that somebody else commits, with the very code of `add` and `tick`."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.model.errors import ConfigurationError
+from holdfast.model.records import Added, Move, NewJob, Verdict
+from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.address import Address
+from holdfast.stores.sqlite.clock import AnchoredClock, Clock
+from holdfast.stores.sqlite.connection import connect
+from holdfast.stores.sqlite.faults import translated
+from holdfast.stores.sqlite.held import HeldConnection
+from holdfast.stores.sqlite.joining import plain, run_on
+from holdfast.stores.sqlite.moving import apply_moves
+from holdfast.stores.sqlite.namespaces import make_namespace
+from holdfast.stores.sqlite.statements import statements
+from holdfast.stores.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+
+class SqliteTransactions:
+    """Adds and moves on connections of callers. Needs no session: everything happens on their connection."""
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self._address = address
+        self._clock = clock
+        self._anchored: AnchoredClock | None = None
+
+    def add_in_sync(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        return self._work(plain(connection), namespace, lambda tx: add(tx, jobs))
+
+    async def add_in(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        return await run_on(connection, lambda inner: self._work(inner, namespace, lambda tx: add(tx, jobs)))
+
+    def move_in_sync(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
+        return self._work(plain(connection), namespace, lambda tx: apply_moves(tx, worker, [move])[0])
+
+    async def move_in(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
+        return await run_on(
+            connection,
+            lambda inner: self._work(inner, namespace, lambda tx: apply_moves(tx, worker, [move])[0]),
+        )
+
+    @contextmanager
+    def begin_sync(self) -> Generator[sqlite3.Connection]:
+        with closing(self._begin()) as connection:
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            self._commit(connection)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[HeldConnection]:
+        loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, "holdfast-transaction")
+        try:
+            connection = await loop.run_in_executor(thread, self._begin)
+            held = HeldConnection(connection, thread)
+            try:
+                yield held
+                await held.run(self._commit)
+            finally:
+                # Rolls back what was not committed.
+                await asyncio.shield(held.run(sqlite3.Connection.close))
+        finally:
+            thread.shutdown(wait=False)
+
+    def _begin(self) -> sqlite3.Connection:
+        try:
+            connection = connect(self._address, patience=self._address.patience)
+            connection.text_factory = str
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise translated(error, self._address.path) from error
+        return connection
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.commit()
+        except sqlite3.Error as error:
+            connection.rollback()
+            raise translated(error, self._address.path, committing=True) from error
+
+    def _work(self, connection: sqlite3.Connection, namespace: str, work: Callable[[Transaction], T]) -> T:
+        text_factory = connection.text_factory
+        connection.text_factory = bytes
+        try:
+            self._check_file(connection)
+            tx = Transaction(connection, statements(self._address.prefix), 0, self._now(connection))
+            tx.ns = make_namespace(tx, namespace)
+            return work(tx)
+        except sqlite3.Error as error:
+            raise translated(error, self._address.path) from error
+        finally:
+            connection.text_factory = text_factory
+
+    def _now(self, connection: sqlite3.Connection) -> int:
+        if self._clock is not None:
+            return self._clock()
+        if self._anchored is not None:
+            return self._anchored()
+        clock = AnchoredClock(self._address.prefix)
+        if clock.read_anchor(connection):
+            self._anchored = clock
+        else:
+            # Not kept: the caller may still roll it back.
+            clock.set_anchor(connection)
+        return clock()
+
+    def _check_file(self, connection: sqlite3.Connection) -> None:
+        [path] = [row[2].decode() for row in connection.execute("PRAGMA database_list") if row[1] == b"main"]
+        if not path or not Path(path).samefile(self._address.path):
+            raise ConfigurationError(
+                f"this connection is to {path or 'a database in memory'}, and the store is "
+                f"{self._address.path}: a job can only join a transaction of its own file",
+                setting="store",
+            )

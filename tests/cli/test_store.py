@@ -88,6 +88,17 @@ def test_doctor_fails_on_a_damaged_file(folder: Path) -> None:
     assert "problem: " in invoke("doctor", *FILE).stdout
 
 
+@pytest.mark.usefixtures("folder")
+def test_doctor_fails_when_the_store_finds_itself_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def facts(self: object) -> dict[str, str]:
+        return {"integrity": "integrity_check: row 3 missing from index", "warning age": "it is old"}
+
+    monkeypatch.setattr("holdfast.stores.memory.MemoryStore.facts", facts)
+    found = asked("doctor", "--store", "memory://", code=1)
+    assert found["problems"] == ["the store is damaged: integrity_check: row 3 missing from index"]
+    assert found["warnings"] == ["it is old"]
+
+
 def test_doctor_fails_where_tables_are_missing_and_must_be_asked_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

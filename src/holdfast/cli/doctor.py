@@ -81,10 +81,10 @@ async def _examine_store(store: Store, settings: Settings, findings: Findings) -
     for name, fact in (await store.facts()).items():
         if name.startswith("warning"):
             findings.warnings.append(fact)
-        elif name.startswith("problem"):
-            findings.problems.append(fact)
-        else:
-            findings.store[name] = fact
+            continue
+        findings.store[name] = fact
+        if name == "integrity" and not fact.endswith("ok"):
+            findings.problems.append(f"the store is damaged: {fact}")
     missing = [] if store.migrations is None else await store.migrations.pending()
     if missing and _is_made_unasked(settings):
         findings.store["schema"] = f"made at the first use: {', '.join(missing)}"

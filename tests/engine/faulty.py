@@ -38,6 +38,7 @@ class Faults:
         self.calls: list[tuple[str, str]] = []
         self.down: Exception | None = None
         self.is_dead = False
+        self.died = asyncio.Event()
         self._die_at: tuple[int, bool] | None = None
         self._mutations = 0
 
@@ -50,7 +51,10 @@ class Faults:
         return sum(name == call for _, name in self.calls)
 
     def die_at(self, mutation: int, *, after: bool) -> None:
-        """The process "dies" at that mutating call, before it is made or after it is done, unanswered."""
+        """The process "dies" at that mutating call, before it is made or after it is done, unanswered.
+
+        `died` is set; the call must be one of the test's own loop.
+        """
         self._die_at = (mutation, after)
 
     @property
@@ -69,6 +73,7 @@ class Faults:
                 if self._die_at[1]:
                     await call()
                 self.is_dead = True
+                self.died.set()
                 await _for_ever()
         plan = self._find(session, name, argument)
         return await (call() if plan is None else _follow(plan, call))

@@ -80,6 +80,11 @@ class Rig:
         quick: dict[str, Any] = {"poll_seconds": 0.05, "kill_seconds": 0.1, "grace_seconds": 5.0}
         self.settings = Settings(**{**quick, **settings})
 
+    def next_process(self) -> None:
+        """What comes next is another process: it has none of the faults of the one before."""
+        self.faults = Faults()
+        self.store = FaultyStore(self.memory, self.faults)
+
     def task(self, function: Callable[..., Any], **options: Any) -> TaskDefinition:
         definition = define(function, **options)
         self.registry.add(definition)

@@ -5,7 +5,6 @@ import asyncio
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.model.lifecycle import State
 from holdfast.model.retry import Never
-from tests.engine.faulty import Faults, FaultyStore
 from tests.engine.rig import Gate, Rig
 
 
@@ -40,8 +39,7 @@ async def test_the_job_that_kills_its_workers_is_dead_lettered_and_the_others_pa
         running.cancel()
         await asyncio.wait({running})
         crash.clear()
-        rig.faults = Faults()
-        rig.store = FaultyStore(rig.memory, rig.faults)
+        rig.next_process()
         rig.clock.advance(200)
         await rig.reclaim()
     assert crashes <= 4, "the first crash need not have been recorded as a start"

@@ -76,10 +76,14 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Sides that are measured in turn, round by round. `prepare` makes what they share, once."""
+    """Sides that are measured in turn, round by round.
+
+    `prepare` makes what they share, once. A case that is not `usual` runs only when it is named.
+    """
 
     name: str
     title: str
     sides: tuple[Side, ...]
     goals: tuple[Goal, ...] = ()
     prepare: Callable[[Plan, Path], None] | None = None
+    usual: bool = True

@@ -37,7 +37,8 @@ WORK = Case(
     name="work",
     title="stored no-op jobs on SQLite, synchronous=FULL, one worker process, until all are finished",
     sides=(
-        Side("holdfast", work.sqlite),
+        Side("holdfast, 100 slots", work.sqlite),
+        Side("holdfast, 10 slots", partial(work.sqlite, concurrency=10)),
         Side("huey, 1 thread", partial(huey_peer.work, workers=1), needs=HUEY),
         Side("huey, 4 threads", partial(huey_peer.work, workers=4), needs=HUEY),
         Side("raw", partial(raw.work, by_job=True)),
@@ -46,12 +47,18 @@ WORK = Case(
     goals=(
         Goal(
             text="work: at least 8 × Huey",
-            side="holdfast",
+            side="holdfast, 100 slots",
             figure=RATE,
             over=("huey, 1 thread", "huey, 4 threads"),
             at_least=8,
         ),
-        Goal(text="work: at least 0.5 × raw SQL", side="holdfast", figure=RATE, over=("raw",), at_least=0.5),
+        Goal(
+            text="work: at least 0.5 × raw SQL",
+            side="holdfast, 100 slots",
+            figure=RATE,
+            over=("raw",),
+            at_least=0.5,
+        ),
     ),
 )
 ENQUEUE = Case(
@@ -123,6 +130,7 @@ LATENCY = Case(
 PEER = Case(
     name="huey",
     title="the search for Huey's best settings",
+    usual=False,
     sides=tuple(
         Side(f"{workers} {kind}", partial(huey_peer.work, workers=workers, kind=kind), needs=HUEY)
         for kind, workers in (("thread", 1), ("thread", 4), ("thread", 8), ("process", 1), ("process", 2))

@@ -9,6 +9,7 @@ import asyncio
 import cProfile
 import pstats
 import sys
+from pathlib import Path
 
 from benchmarks.sides.work import make_app, store_jobs
 from holdfast import Holdfast
@@ -49,7 +50,7 @@ def _lines(profiler: cProfile.Profile, jobs: int) -> list[Line]:
     stats = vars(pstats.Stats(profiler, stream=sys.stderr))["stats"]
     lines: list[Line] = []
     for (path, number, name), (_, calls, own, deep, _) in stats.items():
-        where = name if path == "~" else f"{path.rpartition('holdfast/')[2]}:{number} {name}"
+        where = name if path == "~" else f"{'/'.join(Path(path).parts[-2:])}:{number} {name}"
         lines.append((where, calls / jobs, own / jobs * 1e6, deep / jobs * 1e6))
     return sorted(lines, key=lambda line: -line[2])
 

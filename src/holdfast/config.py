@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -23,9 +22,6 @@ _KEEPING = ("heartbeat_seconds", "call_timeout_seconds")
 
 _TYPES: dict[str, Any] = get_type_hints(Settings)
 _KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
-_SECRET_PARAMETER = re.compile(r"(?i)([?&;]\w*(?:pass|pwd|secret|token|key|odbc_connect)\w*=)[^&;#\s]*")
-_WHOLE_USER_INFO = re.compile(r"^([^:]*://[^:/@]*:).*@", re.DOTALL)
-_USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://[^\s:/@]*:)\S*@")
 
 
 class Loaded(NamedTuple):
@@ -68,16 +64,6 @@ def load(
         return Loaded(msgspec.convert(values, Settings), sources)
     except ConfigurationError as error:
         raise _with_source(error, sources) from None
-
-
-def mask_url(url: str) -> str:
-    """The URL without its password and other secrets, fit to be shown."""
-    return _SECRET_PARAMETER.sub(r"\1***", _WHOLE_USER_INFO.sub(r"\1***@", url))
-
-
-def mask(text: str) -> str:
-    """The text with the secrets of every URL in it replaced; rather too much than too little."""
-    return _SECRET_PARAMETER.sub(r"\1***", _USER_INFO.sub(r"\1***@", text))
 
 
 def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Given]:

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.config import mask, mask_url
+from holdfast.model.masking import mask, mask_url
 
 CANARY = "c4n4ry"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.model.settings import Settings
-from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter, bound, configure, log, printable
+from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter, configure, log, printable
 
 HOSTILE = [
     "plain",
@@ -81,6 +81,18 @@ def test_payloads_and_results_are_left_out() -> None:
     assert "canary" not in JsonFormatter().format(made)
 
 
+@pytest.mark.parametrize("formatter", [LogfmtFormatter(), JsonFormatter()])
+def test_passwords_in_urls_are_masked(formatter: logging.Formatter) -> None:
+    url = "postgresql://me:canary@host/db?password=canary"
+    made = record(f"cannot reach {url}", error=RuntimeError(url), store=url)
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError(url)
+    made.exc_info = (caught.type, caught.value, caught.tb)
+    line = formatter.format(made)
+    assert "canary" not in line
+    assert line.count("postgresql://me:***@host/db?password=***") == 4
+
+
 def test_numbers_that_json_lacks_become_text() -> None:
     made = json.loads(JsonFormatter().format(record(a=float("nan"), b=float("inf"), c=object)))
     assert (made["a"], made["b"], made["c"]) == ("nan", "inf", "<class 'object'>")
@@ -113,16 +125,6 @@ def heard() -> Iterator[tuple[logging.Logger, io.StringIO]]:
     logger.propagate = False
     yield logger, stream
     logger.removeHandler(handler)
-
-
-def test_a_bound_logger_puts_its_facts_on_every_line(heard: tuple[logging.Logger, io.StringIO]) -> None:
-    logger, stream = heard
-    own = bound(logger, job="j", run=2)
-    own.info("first")
-    own.warning("second", fields={"lateness": 3})
-    first, second = stream.getvalue().splitlines()
-    assert "event=first job=j run=2" in first
-    assert "event=second job=j run=2 lateness=3" in second
 
 
 def test_an_event_is_not_read_as_a_format(heard: tuple[logging.Logger, io.StringIO]) -> None:

@@ -19,7 +19,8 @@ from holdfast.app import Holdfast
 from holdfast.cli.access import as_json
 from holdfast.cli.output import Advance, progress, say, show_facts, show_json
 from holdfast.cli.run import run
-from holdfast.config import DEFAULT, load, mask_url
+from holdfast.config import DEFAULT, load
+from holdfast.model.masking import mask_url
 from holdfast.task import Task
 
 PROBES = 100

@@ -13,8 +13,9 @@ from holdfast import __version__
 from holdfast.cli.access import as_json, store_options
 from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
-from holdfast.config import CODE, Loaded, load, mask, mask_url
+from holdfast.config import CODE, Loaded, load
 from holdfast.model.errors import HoldfastError
+from holdfast.model.masking import mask, mask_url
 from holdfast.model.settings import Settings
 from holdfast.store import Store
 from holdfast.stores import open_store

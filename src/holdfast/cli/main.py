@@ -20,7 +20,6 @@ from holdfast.cli.jobs import jobs, why
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.worker import worker
-from holdfast.config import mask
 from holdfast.model.errors import (
     ConfigurationError,
     HoldfastError,
@@ -28,6 +27,7 @@ from holdfast.model.errors import (
     SchemaMismatch,
     UnknownTask,
 )
+from holdfast.model.masking import mask
 from holdfast.telemetry.logs import printable
 
 PROGRAM = "holdfast"

@@ -8,7 +8,8 @@ from holdfast.cli.access import as_json, store_options
 from holdfast.cli.errors import Failure
 from holdfast.cli.output import say, show_json
 from holdfast.cli.run import run
-from holdfast.config import load_settings, mask_url
+from holdfast.config import load_settings
+from holdfast.model.masking import mask_url
 from holdfast.store import Store
 from holdfast.stores import open_store
 

@@ -1,8 +1,8 @@
 """Structured log lines: one event, one line, as key=value pairs or as JSON.
 
 Parts log through the standard library: the message names the event, and facts ride along as
-`extra={"fields": {"job": …}}`; `bound` makes a logger that adds the same facts to every line. Only the
-command line calls `configure`: in somebody else's program, logging is theirs.
+`extra={"fields": {"job": …}}`. Only the command line calls `configure`: in somebody else's program, logging is
+theirs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
+from holdfast.model.masking import mask
 from holdfast.model.settings import Settings
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "fields"}
@@ -29,19 +30,6 @@ def log(logger: logging.Logger, level: int, event: str, **fields: object) -> Non
     """Logs an event with its facts. Costs one comparison when the level is off."""
     if logger.isEnabledFor(level):
         logger.log(level, "%s", event, extra={"fields": fields}, stacklevel=2)
-
-
-class BoundLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that puts the same facts on every line; a line adds its own by `fields={…}`."""
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        fields = {**(self.extra or {}), **kwargs.pop("fields", {})}
-        kwargs["extra"] = {**kwargs.get("extra", {}), "fields": fields}
-        return msg, kwargs
-
-
-def bound(logger: logging.Logger, **fields: object) -> BoundLogger:
-    return BoundLogger(logger, fields)
 
 
 def printable(text: str) -> str:
@@ -125,15 +113,15 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 def _logfmt(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = value if isinstance(value, str) else str(value)
+    text = mask(value if isinstance(value, str) else str(value))
     if _BARE.fullmatch(text) and text.isprintable():
         return text
     return '"' + printable(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def _jsonable(value: object) -> object:
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and value - value == 0:
         return value
-    return str(value)
+    return mask(value if isinstance(value, str) else str(value))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Run, Start
+
 pytestmark = pytest.mark.process
 
 
@@ -57,3 +59,22 @@ def test_long_work_shows_its_progress(folder: Path) -> None:
     shown = on_a_terminal(folder, "bench", "--jobs", "200", "--store", "memory://")
     assert "enqueue" in shown
     assert "200/200" in shown
+
+
+def test_text_that_the_terminal_cannot_show_is_no_error(holdfast: Run) -> None:
+    file = ("--store", "sqlite:///jobs.db")
+    holdfast("enqueue", "shop:app", "explode", '["Grüße"]', *file)
+    holdfast("worker", "shop:app", "--drain", *file)
+    ended = holdfast("dlq", "list", *file, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert ended.returncode == 0, ended.stderr
+    assert "Gr\\xfc\\xdfe" in ended.stdout
+
+
+def test_a_reader_that_goes_early_is_no_defect(start: Start) -> None:
+    process = start("doctor", "--store", "memory://")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
+    process.stdout = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -45,6 +47,7 @@ class Commands(click.Group):
 def _answer(command: Any) -> int:
     try:
         code = command()
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return DONE
@@ -60,8 +63,8 @@ def _answer(command: Any) -> int:
     except HoldfastError as error:
         return _fail(str(error), WRONG_USE if isinstance(error, _WRONG_USE_ERRORS) else FAILED)
     except BrokenPipeError:
-        # The reader has gone (`| head`). Closing here keeps the interpreter from complaining at its end.
-        sys.stderr.close()
+        # The reader has gone (`| head`). What is still to be written goes nowhere, and nobody complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception:  # noqa: BLE001  a defect of ours: show all of it, but no password
         click.echo(mask(traceback.format_exc()), err=True)
@@ -99,4 +102,8 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character gets its escape, not an error.
+            stream.reconfigure(errors="backslashreplace")
     cli.main(args=arguments, prog_name=PROGRAM)

@@ -1,8 +1,8 @@
 """Structured log lines: one event, one line, as key=value pairs or as JSON.
 
 Parts log through the standard library: the message names the event, and facts ride along as
-`extra={"fields": {"job": …}}`. Only the command line calls `configure`: in somebody else's program, logging is
-theirs.
+`extra={"fields": {"job": …}}`. Only the command line calls `configure`: in somebody else's program, logging
+is theirs.
 """
 
 from __future__ import annotations

@@ -85,6 +85,6 @@ def peek(tx: Transaction, tick: Tick) -> Ticked | None:
     """The answer to a tick without moves, if there is nothing to claim; None if the tick must be made."""
     answer = tx.row("peek", **asking(tick))
     _, _, registered, next_due, is_ready = answer
-    if registered and (is_ready or (next_due is not None and next_due <= tx.now)):
+    if (registered and is_ready) or (next_due is not None and next_due <= tx.now):
         return None
     return situation(answer, tx.now, tick.want, [], [])

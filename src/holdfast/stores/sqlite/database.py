@@ -123,20 +123,50 @@ class Database:
         if on or self._writer is not None:
             (self._writer or self._start_writer()).watch(on=on)
 
+    def pause(self) -> None:
+        """Before a fork: waits until no thread is inside SQLite, whose locks a child would inherit."""
+        self._lock.acquire()
+        for thread in self._threads():
+            thread.at_work.acquire()
+
+    def go_on(self) -> None:
+        for thread in self._threads():
+            thread.at_work.release()
+        self._lock.release()
+
+    def _threads(self) -> list[Writer | Reader]:
+        return [*([self._writer] if self._writer is not None else []), *self._readers.values()]
+
     def abandon(self) -> list[object]:
         """After a fork: what is the parent's. It is neither used nor closed here."""
-        left: list[object] = [self._writer, *self._readers.values()]
+        left: list[object] = [*self._threads()]
         if self._writer is not None:
             self._writer.abandon()
         self.renew()
         return left
 
     @classmethod
-    def after_fork(cls) -> None:
+    def before_fork(cls) -> None:
+        cls._sharing.acquire()
+        for database in cls._shared.values():
+            database.pause()
+
+    @classmethod
+    def after_fork_in_parent(cls) -> None:
+        for database in cls._shared.values():
+            database.go_on()
+        cls._sharing.release()
+
+    @classmethod
+    def after_fork_in_child(cls) -> None:
         cls._sharing = Lock()
         for database in cls._shared.values():
             cls._abandoned += database.abandon()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=Database.after_fork)
+    os.register_at_fork(
+        before=Database.before_fork,
+        after_in_parent=Database.after_fork_in_parent,
+        after_in_child=Database.after_fork_in_child,
+    )

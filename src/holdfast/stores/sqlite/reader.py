@@ -2,7 +2,7 @@
 
 import sqlite3
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from holdfast.stores.sqlite.address import Address
@@ -17,7 +17,10 @@ _MOST = 64
 
 
 class Reader:
-    """Serves reads one after the other, those that wait together from one snapshot."""
+    """Serves reads one after the other, those that wait together from one snapshot.
+
+    While `at_work` is held by somebody else the thread does not touch SQLite.
+    """
 
     def __init__(self, address: Address, clock: Clock, name: str) -> None:
         self._address = address
@@ -25,6 +28,7 @@ class Reader:
         self._sql = statements(address.prefix)
         self._calls: SimpleQueue[Call[Any] | None] = SimpleQueue()
         self._connection: sqlite3.Connection | None = None
+        self.at_work = Lock()
         self._thread = Thread(target=self._main, name=f"holdfast-{name}", daemon=True)
         self._thread.start()
 
@@ -43,7 +47,8 @@ class Reader:
             while len(calls) < _MOST and not self._calls.empty():
                 calls.append(self._calls.get())
             going_on = None not in calls
-            self._serve([call for call in calls if call is not None])
+            with self.at_work:
+                self._serve([call for call in calls if call is not None])
         if self._connection is not None:
             self._connection.close()
 

@@ -18,7 +18,8 @@ _decode_counts = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
 _CONDITIONS = {
     "queue": "queue = :queue",
     "task": "task = :task",
-    "tag": "EXISTS (SELECT 1 FROM json_each(tags) AS t WHERE t.value = :tag)",
+    # Only where they are JSON: one damaged row must not keep the others from being found.
+    "tag": "CASE WHEN json_valid(tags) THEN :tag IN (SELECT value FROM json_each(tags)) END",
     "due_after": "due >= :due_after",
     "due_before": "due < :due_before",
     "cursor": "id < :cursor",

@@ -96,8 +96,18 @@ class SqliteTransactions:
         try:
             self._check_file(connection)
             tx = Transaction(connection, statements(self._address.prefix), 0, self._now(connection))
-            tx.ns = make_namespace(tx, namespace)
-            return work(tx)
+            connection.execute("SAVEPOINT holdfast_join")
+            try:
+                tx.ns = make_namespace(tx, namespace)
+                answer = work(tx)
+            except BaseException:
+                # Whole or not at all, even if the caller catches this and commits.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK TO holdfast_join")
+                    connection.execute("RELEASE holdfast_join")
+                raise
+            connection.execute("RELEASE holdfast_join")
+            return answer
         except sqlite3.Error as error:
             raise translated(error, self._address.path) from error
         finally:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from holdfast.stores.sqlite.address import Address
@@ -33,7 +33,7 @@ class Writer:
 
     Heartbeats go first. A call that fails takes nobody with it: what it wrote is undone, the others stay.
     `tell` is called on this thread with the namespaces that have something new, None when another process
-    wrote and nobody knows what.
+    wrote and nobody knows what. While `at_work` is held by somebody else the thread does not touch SQLite.
     """
 
     def __init__(self, address: Address, clock: Clock, tell: Callable[[set[int] | None], None]) -> None:
@@ -50,6 +50,7 @@ class Writer:
         self._next_watch = 0.0
         self._closing = False
         self._is_watching = False
+        self.at_work = Lock()
         self._thread = Thread(target=self._main, name="holdfast-writer", daemon=True)
         self._thread.start()
 
@@ -78,9 +79,11 @@ class Writer:
                 self._bell.get(timeout=self._pause())
             try:
                 while self._urgent or self._ordinary:
-                    self._serve()
+                    with self.at_work:
+                        self._serve()
+                        self._look_around()
+                with self.at_work:
                     self._look_around()
-                self._look_around()
             except Exception:  # noqa: BLE001  the thread must live: callers wait for it
                 _log.exception("the writer failed")
         self._checkpointer.close()
@@ -132,7 +135,9 @@ class Writer:
                     raise
             else:
                 return
+            self.at_work.release()
             time.sleep(wait * random.uniform(0.5, 1.5))
+            self.at_work.acquire()
             wait = min(_LONGEST_WAIT, wait * 1.3)
 
     def _run_together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> bool:

@@ -107,7 +107,7 @@ async def test_strikes_are_counted_at_the_pace_of_each_lease() -> None:
     for _ in range(3):
         short.beat_due = now()
         await keeper.beat()
-    assert told == [(jobs[1], Stop.LEASE_LOST)]
+    assert told == [(jobs[1], Stop.ABANDONED)]
     assert long.missed == 0
     assert keeper.next_look() == pytest.approx(now() + 25, abs=0.5)
     long.trust_until = now()

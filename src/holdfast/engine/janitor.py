@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
 from holdfast.engine.notices import Notices
@@ -24,13 +25,26 @@ SWEEP_TIMEOUT = 30.0
 
 
 class Janitor:
-    """Any number may run at once: every change is guarded, and of two that want the same, one gets it."""
+    """Any number may run at once: every change is guarded, and of two that want the same, one gets it.
 
-    def __init__(self, jobs: JobStore, worker: str, settings: Settings, notices: Notices) -> None:
+    `kept` gives the leases that this worker itself is keeping, by job and token. They are left alone even if
+    they seem to have expired: their code is still running here, and taking them back would only start it
+    again beside itself.
+    """
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        worker: str,
+        settings: Settings,
+        notices: Notices,
+        kept: Callable[[], AbstractSet[tuple[str, int]]] = frozenset,
+    ) -> None:
         self._jobs = jobs
         self._worker = worker
         self._settings = settings
         self._notices = notices
+        self._kept = kept
 
     async def sweep(self) -> None:
         """Reclaims and prunes, again and again, until cancelled."""
@@ -42,11 +56,13 @@ class Janitor:
         """Reclaims every job whose lease has expired; how many this one got."""
         total = 0
         while True:
-            expired = await self._jobs.expired(BATCH)
+            found = await self._jobs.expired(BATCH)
+            kept = self._kept()
+            expired = [record for record in found if (record.id, record.token) not in kept]
             moves = [reclaim(record, self._settings.lost_limit) for record in expired]
             won = await self._take_back(expired, moves)
             total += won
-            if len(expired) < BATCH or not won:
+            if len(found) < BATCH or not won:
                 return total
 
     async def prune(self) -> int:

@@ -78,7 +78,11 @@ class Keeper:
         """Gives up the leases that may have run out, whatever the store will say."""
         for hold in self._kept():
             if hold.trust_until <= now():
-                self._give_up(hold)
+                self._give_up(hold, Stop.LEASE_LOST)
+
+    def keys(self) -> set[tuple[str, int]]:
+        """The leases that are being kept, by job and token."""
+        return {hold.key for hold in self._kept()}
 
     def _kept(self) -> list[Hold]:
         return [hold for hold in self._holds() if not hold.given_up and not self._outstayed(hold)]
@@ -107,7 +111,7 @@ class Keeper:
         self._due = sent + self._terms.beat
         for hold, extension, answer in zip(holds, extensions, answers, strict=True):
             if answer is Held.LOST:
-                self._give_up(hold)
+                self._give_up(hold, Stop.LEASE_LOST)
                 continue
             hold.extended(sent)
             if extension.elapsed is not None:
@@ -129,16 +133,16 @@ class Keeper:
                 hold.missed += 1
                 hold.beat_due = sent + hold.terms.beat
             if hold.missed >= STRIKES:
-                self._give_up(hold)
+                self._give_up(hold, Stop.ABANDONED)
 
-    def _give_up(self, hold: Hold) -> None:
+    def _give_up(self, hold: Hold, stop: Stop) -> None:
         hold.given_up = True
         if hold.ended:
             return
-        log.error("lease lost, attempt abandoned", extra={"fields": hold.facts()})
+        log.error("attempt given up", extra={"fields": {**hold.facts(), "why": stop.value}})
         if self._notices:
-            self._notices.tell("lease_lost", record=hold.record)
-        self._tell(hold, Stop.LEASE_LOST)
+            self._notices.tell("lease_lost", record=hold.record, why=stop)
+        self._tell(hold, stop)
 
     def _fields(self, holds: list[Hold], error: BaseException) -> dict[str, object]:
         return {"worker": self._worker, "held": len(holds), "error": str(error) or type(error).__name__}

@@ -76,13 +76,26 @@ class Child:
 
     async def end(self, patience: float) -> int:
         """TERM, then KILL, the latter also for what the child itself has started; the exit code."""
-        with suppress(ProcessLookupError):
-            if self.is_alive:
-                self._process.terminate()
-                try:
-                    async with asyncio.timeout(patience):
-                        await self._process.wait()
-                except TimeoutError:
-                    os.killpg(self._process.pid, signal.SIGKILL)
+        # Not by the process object: it would look whether the child has ended, and so take away the exit code
+        # from whoever waits for it.
+        if self.is_alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            if not await self._ends_within(patience):
+                with suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
         self._writer.close()
         return await self._process.wait()
+
+    async def bury(self, patience: float) -> int:
+        """The exit code of a child that has hung up; it is ended if it lives on."""
+        await self._ends_within(patience)
+        return await self.end(patience)
+
+    async def _ends_within(self, patience: float) -> bool:
+        try:
+            async with asyncio.timeout(patience):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        return True

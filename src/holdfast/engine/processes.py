@@ -41,10 +41,12 @@ class Processes:
         except (EOFError, ConnectionError) as error:
             if child is None:
                 return failed(error, limit)
-            return Failed(f"the child process {_described(await self._end(child))}")
+            self._all.discard(child)
+            return Failed(f"the child process {_described(await child.bury(self._kill_seconds))}")
         except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  nothing may end without an outcome
             if child is not None:
-                await self._end(child)
+                self._all.discard(child)
+                await child.end(self._kill_seconds)
             return outcome_of(error, hold, limit)
         self._idle.append(child)
         return self._outcome(hold, word)
@@ -59,15 +61,11 @@ class Processes:
             child = self._idle.pop()
             if child.is_alive:
                 return child
-            await self._end(child)
+            self._all.discard(child)
+            await child.end(self._kill_seconds)
         child = await Child.spawn()
         self._all.add(child)
         return child
-
-    async def _end(self, child: Child) -> int:
-        code = await child.end(self._kill_seconds)
-        self._all.discard(child)
-        return code
 
     def _assignment(self, hold: Hold) -> Assignment:
         settings = self._runner.settings

@@ -20,6 +20,7 @@ class Stop(StrEnum):
     TIMEOUT = "timeout"
     SHUTDOWN = "shutdown"
     LEASE_LOST = "lease lost"
+    ABANDONED = "abandoned after failed heartbeats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,11 @@ class Policy:
 def after_stop(outcome: Outcome, stop: Stop) -> Outcome:
     """What counts of an attempt that had been told to stop before it ended.
 
-    A lost lease leaves nothing to report. A success that arrives first wins over everything else; a failure
-    does not, because what a handler raises when it is stopped says nothing about the job, unless it is Retry.
+    Of an abandoned one nothing does. A success that arrives first wins over everything else, if the store
+    finds its token current. A failure does not, because what a handler raises when it is stopped says nothing
+    about the job, unless it is Retry.
     """
-    if stop is Stop.LEASE_LOST:
+    if stop is Stop.ABANDONED:
         return Stopped(stop)
     if not isinstance(outcome, Failed) or stop is Stop.TIMEOUT:
         return outcome

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from holdfast.model.lifecycle import SUCCEEDED, Ending
 from holdfast.model.records import JobRecord, Move, NewJob, Tick, Ticked, Want, WorkerRecord
@@ -78,7 +78,7 @@ class Child:
             command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

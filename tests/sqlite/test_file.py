@@ -11,6 +11,7 @@ from holdfast.model.errors import ConfigurationError, StoreError
 from holdfast.stores import open_store
 from holdfast.stores.sqlite import connection as module
 from holdfast.stores.sqlite.address import parse
+from holdfast.stores.sqlite.transaction import Transaction
 from tests.sqlite.support import file_of, new_job, session_at, store_at
 
 
@@ -45,10 +46,14 @@ def test_a_url_that_cannot_work_is_refused_by_name(url: str, named: str) -> None
         open_store(url)
 
 
+def modes_in(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
 async def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
     async with session_at(tmp_path) as session:
         await session.jobs.add([new_job()])
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        modes = modes_in(tmp_path)
     assert {"jobs.db", "jobs.db-wal", "jobs.db-shm"} <= modes.keys()
     assert set(modes.values()) == {0o600}
 
@@ -118,6 +123,8 @@ async def test_our_connections_never_checkpoint_by_themselves_and_use_no_mmap(tm
     async with session_at(tmp_path) as session:
         assert session._database is not None
         for ask in (session._database.write, session._database.read):
-            for pragma in ("wal_autocheckpoint", "mmap_size"):
-                row = await ask(1, lambda tx, name=pragma: tx.run_sql(f"PRAGMA {name}", {}).fetchone())
-                assert row in {(0,), None}, pragma
+            assert await ask(1, pragmas) == [(0,), (0,)]
+
+
+def pragmas(tx: Transaction) -> list[tuple[int]]:
+    return [tx.run_sql(f"PRAGMA {name}", {}).fetchone() for name in ("wal_autocheckpoint", "mmap_size")]

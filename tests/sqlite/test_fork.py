@@ -15,6 +15,10 @@ from tests.sqlite.support import file_of, new_job, store_at
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+def exit_code(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def test_a_forked_child_goes_on_with_connections_of_its_own(tmp_path: Path) -> None:
     parents, childs, last = new_job(), new_job(), new_job()
 
@@ -34,7 +38,7 @@ def test_a_forked_child_goes_on_with_connections_of_its_own(tmp_path: Path) -> N
                 code = 0 if asyncio.Runner().run(in_child(session)) else 2
             finally:
                 os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert exit_code(pid) == 0
         runner.run(session.jobs.add([last]))
         found = runner.run(session.jobs.find(Query()))
         assert {job.id for job in found} == {parents.id, childs.id, last.id}
@@ -67,7 +71,7 @@ def test_a_fork_in_the_midst_of_writing_leaves_the_child_able_to_write(tmp_path:
                 finally:
                     os._exit(code)
             assert await adding == 20
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert exit_code(pid) == 0
 
     with asyncio.Runner() as runner:
         session = runner.run(store_at(tmp_path).connect("default"))

@@ -9,12 +9,10 @@ from holdfast.model.lifecycle import WAITING
 from holdfast.model.records import JobRecord, Tick, Ticked, Verdict, Want
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.moving import apply_moves
-from holdfast.stores.sqlite.rows import Unreadable, records
 from holdfast.stores.sqlite.transaction import Transaction
 
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _decode_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
-_WHERE_SITUATION_BEGINS = 5
 
 
 def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:
@@ -31,16 +29,14 @@ def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:
     gives_back = tick.repeat and bool(before)
     if not gives_back:
         _claim(tx, want, parameters)
-    answer = tx.row("answer", **parameters)
-    try:
-        claimed = records(answer)
-    except Unreadable:
-        claimed = tx.salvaged(tx.sql["answer:plain"], parameters)
+    claimed, more = tx.jobs_and_more("answer", **parameters)
     if not gives_back and before:
         claimed = [record for record in claimed if record.id not in before]
     places = {queue: place for place, queue in reversed(list(enumerate(want.queues)))}
     claimed.sort(key=lambda record: (places.get(record.queue, 0), record.priority, record.due, record.id))
-    return situation(answer[_WHERE_SITUATION_BEGINS:], tx.now, want, verdicts, claimed)
+    if more is None:
+        more = tx.row("situation_alone", **parameters)
+    return situation(more, tx.now, want, verdicts, claimed)
 
 
 def asking(tick: Tick) -> dict[str, Any]:

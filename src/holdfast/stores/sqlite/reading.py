@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from copy import copy
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from holdfast.stores.sqlite.transaction import Transaction
 
 _decode_counts = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
 _CONDITIONS = {
+    "worker": "worker = :worker",
     "queue": "queue = :queue",
     "task": "task = :task",
     # Only where they are JSON: one damaged row must not keep the others from being found.
@@ -33,38 +35,30 @@ def states(tx: Transaction, job_ids: Sequence[str]) -> list[JobRecord | None]:
 
 
 def find(tx: Transaction, query: Query) -> list[JobRecord]:
-    """Both tables in the order of ids, merged."""
+    """Pages in the order of ids, merged: one of the live jobs, one of each wanted state of finished ones."""
+    wanted = query.states or frozenset(State)
+    finished = [CODES[state] for state in wanted & FINISHED]
+    live = [CODES[state] for state in wanted - FINISHED]
     pages: list[list[JobRecord]] = []
-    live = _wanted_codes(query, is_finished=False)
     if live:
-        pages.append(_page(tx, "find", query, live))
-    done = _wanted_codes(query, is_finished=True)
-    if done and query.worker is None:
-        pages.append(_page(tx, "find_done", query, done))
-    merged = merge(*pages, key=lambda record: record.id, reverse=True)
+        pages.append(_page(tx, "find", query, f"state IN ({', '.join(map(str, live))})"))
+    if finished and query.worker is None:
+        # Literal numbers, because only then SQLite sees that a partial index fits.
+        states = [f"state = {code}" + (" AND state <> 3" if code != 3 else "") for code in finished]
+        pages += [_page(tx, "find_done", query, state) for state in (states if query.states else ["true"])]
+    merged = merge(*pages, key=attrgetter("id"), reverse=True)
     return list(islice(merged, max(0, query.limit)))
 
 
-def _wanted_codes(query: Query, *, is_finished: bool) -> list[int]:
-    return [CODES[state] for state in query.states or frozenset(State) if (state in FINISHED) is is_finished]
-
-
-def _page(tx: Transaction, name: str, query: Query, codes: list[int]) -> list[JobRecord]:
+def _page(tx: Transaction, name: str, query: Query, state: str) -> list[JobRecord]:
     parameters: dict[str, Any] = {"limit": max(0, query.limit)}
-    conditions: list[str] = []
-    if query.states:
-        # Literal numbers, which let SQLite see that a partial index fits.
-        conditions.append(f"state IN ({', '.join(map(str, codes))})")
-    if query.worker is not None:
-        conditions.append("worker = :worker")
-        parameters["worker"] = query.worker
+    conditions = [state]
     for field, condition in _CONDITIONS.items():
         value = getattr(query, field)
         if value is not None:
             conditions.append(condition)
             parameters[field] = value
-    tail = "".join(f" AND {condition}" for condition in conditions)
-    return tx.jobs(name, conditions=tail, **parameters)
+    return tx.jobs(name, conditions="".join(f" AND {each}" for each in conditions), **parameters)
 
 
 def expired(tx: Transaction, limit: int) -> list[JobRecord]:

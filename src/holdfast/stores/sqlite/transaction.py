@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.model.records import JobRecord
+from holdfast.stores.sqlite.columns import LONG
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.rows import Answer, Unreadable, records, salvage
 from holdfast.stores.sqlite.statements import Statements
@@ -42,16 +43,27 @@ class Transaction:
 
     def jobs(self, name: str, /, *, conditions: str = "", **parameters: Any) -> list[JobRecord]:
         """The jobs that a statement gives, in its order; `conditions` narrow it."""
-        sql = self.sql[name].replace("{conditions}", conditions)
+        return self.jobs_and_more(name, conditions=conditions, **parameters)[0]
+
+    def jobs_and_more(
+        self, name: str, /, *, conditions: str = "", **parameters: Any
+    ) -> tuple[list[JobRecord], Answer | None]:
+        """The jobs, and what else was told with them; None in its place if some had to be salvaged."""
         try:
-            return records(self.run_sql(sql, parameters).fetchone())
+            answer = self._whole(self.sql[name].replace("{conditions}", conditions), parameters)
+            return records(answer), answer[len(LONG) + 1 :]
         except Unreadable:
             plain = self.sql[f"{name}:plain"].replace("{conditions}", conditions)
-            return self.salvaged(plain, parameters)
+            return [salvage(row) for row in self.run_sql(plain, parameters).fetchall()], None
 
-    def salvaged(self, sql: str, parameters: dict[str, Any]) -> list[JobRecord]:
-        """The jobs that a statement gives row by row, with damaged ones among them."""
-        return [salvage(row) for row in self.run_sql(sql, parameters).fetchall()]
+    def _whole(self, sql: str, parameters: dict[str, Any]) -> Answer:
+        try:
+            answer: Answer = self.run_sql(sql, parameters).fetchone()
+        except sqlite3.OperationalError as error:
+            if "JSON cannot hold BLOB values" in str(error):
+                raise Unreadable from error
+            raise
+        return answer
 
     def by_id(self, ids: Sequence[str]) -> dict[str, JobRecord]:
         """Those of the jobs that are stored, live or finished."""

@@ -49,6 +49,7 @@ from holdfast.model.retry import (
     RetryStrategy,
 )
 from holdfast.model.settings import Settings
+from holdfast.model.strategy import Rotating, Strategy, Strict, Weighted
 from holdfast.model.task import Call
 from holdfast.model.timing import Seconds
 from holdfast.task import Task
@@ -94,6 +95,7 @@ __all__ = [
     "ResultNotKept",
     "Retry",
     "RetryStrategy",
+    "Rotating",
     "SchemaMismatch",
     "Seconds",
     "Settings",
@@ -103,11 +105,14 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreUnavailable",
+    "Strategy",
+    "Strict",
     "Task",
     "Transaction",
     "Undecodable",
     "UnknownTask",
     "VersionConflict",
+    "Weighted",
     "WorkerInfo",
     "__version__",
 ]

@@ -24,6 +24,7 @@ from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.retry import RetryStrategy
 from holdfast.model.settings import Settings
+from holdfast.model.strategy import Strategy
 from holdfast.model.task import DEFAULT_QUEUE, Registry, RunIn, define
 from holdfast.model.timing import Seconds
 from holdfast.opening import Opening
@@ -177,8 +178,16 @@ class Holdfast:
         self._shutdown.append(hook)
         return hook
 
-    def worker(self, queues: Sequence[str] | None = None, concurrency: int | None = None) -> Worker:
-        """A worker for these queues, by default all that the tasks name. It opens the application as well."""
+    def worker(
+        self,
+        queues: Sequence[str] | None = None,
+        concurrency: int | None = None,
+        strategy: Strategy | None = None,
+    ) -> Worker:
+        """A worker for these queues, by default all that the tasks name. It opens the application as well.
+
+        `strategy` says which queue is served first; by default each in turn.
+        """
         if isinstance(queues, str):
             raise ConfigurationError(f"give a list, for instance [{queues!a}]", setting="queues")
         names = (
@@ -187,15 +196,16 @@ class Holdfast:
         settings = self.settings
         if concurrency is not None:
             settings = msgspec.structs.replace(settings, concurrency=concurrency)
-        return self._make_worker(names, settings)
+        return self._make_worker(names, settings, strategy)
 
-    def _make_worker(self, queues: tuple[str, ...], settings: Settings) -> Worker:
+    def _make_worker(self, queues: tuple[str, ...], settings: Settings, strategy: Strategy | None) -> Worker:
         return Worker(
             self.store,
             self.registry,
             settings,
             queues=queues,
             notices=self.notices,
+            strategy=strategy,
             state=self.state,
             results=self._opening,
             on_startup=self._start_up,

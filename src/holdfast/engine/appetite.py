@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import random
+
 from holdfast.engine.hold import now
 from holdfast.model.records import Ticked, Want
 from holdfast.model.settings import Settings
+from holdfast.model.strategy import Strategy
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
+
+log = logging.getLogger("holdfast.worker")
 
 SHARE = 0.3
 HEADROOM = 1.5
@@ -23,8 +29,11 @@ class Appetite:
     from other workers.
     """
 
-    def __init__(self, queues: tuple[str, ...], registry: Registry, settings: Settings) -> None:
+    def __init__(
+        self, queues: tuple[str, ...], registry: Registry, settings: Settings, strategy: Strategy
+    ) -> None:
         self._queues = queues
+        self._strategy = strategy
         self._registry = registry
         self._batch = settings.batch
         self._lease = settings.timing.lease
@@ -41,16 +50,19 @@ class Appetite:
         limit = min(free + self._prefetch() - waiting, self._batch)
         if limit <= 0:
             return None
-        # Each tick begins with another queue, so that a busy one cannot starve those after it.
-        queues, turn = self._queues, (self._turn + 1) % len(self._queues)
-        self._turn = turn
         self.hungry = False
-        return Want(
-            queues=queues[turn:] + queues[:turn],
-            tasks=self._registry.names,
-            limit=limit,
-            lease=self._lease,
-        )
+        return Want(queues=self._order(), tasks=self._registry.names, limit=limit, lease=self._lease)
+
+    def _order(self) -> tuple[str, ...]:
+        """The queues as the strategy wants them; as they are if it fails, since it may be the user's own."""
+        self._turn += 1
+        if len(self._queues) == 1:
+            return self._queues
+        try:
+            return self._strategy.order(self._queues, self._turn, random.random)
+        except Exception:
+            log.exception("the strategy failed; queues are served in their given order")
+            return self._queues
 
     def observe(self, run_times: list[int], round_trip: float) -> None:
         """Learns from one tick: how long the attempts ran that it reported, in µs, and how long it took."""

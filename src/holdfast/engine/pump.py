@@ -23,6 +23,7 @@ from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop, start
 from holdfast.model.records import Move, Ticked, Verdict, Want, WorkerRecord
 from holdfast.model.settings import Settings
+from holdfast.model.strategy import Strategy
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
 from holdfast.store import Session
@@ -45,6 +46,7 @@ class Pump:
         runner: Runner,
         ledger: Ledger,
         notices: Notices,
+        strategy: Strategy,
     ) -> None:
         self._session = session
         self._worker = worker
@@ -55,7 +57,7 @@ class Pump:
         self._loop = asyncio.get_running_loop()
         self._kick = asyncio.Event()
         self._outbox: list[Report] = []
-        self._appetite = Appetite(worker.queues, registry, settings)
+        self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._is_registered = True
         self._reviewed = 0.0
         self._ticked = 0.0

@@ -24,6 +24,7 @@ from holdfast.model.errors import ConfigurationError
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
+from holdfast.model.strategy import Rotating, Strategy
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
 from holdfast.store import Store
@@ -49,6 +50,7 @@ class Worker:
         *,
         queues: tuple[str, ...],
         notices: Notices,
+        strategy: Strategy | None = None,
         state: Any = None,
         results: Results | None = None,
         on_startup: Hook | None = None,
@@ -58,6 +60,7 @@ class Worker:
             raise ConfigurationError("a worker needs at least one queue to serve", setting="queues")
         self.exit_code = DONE
         self._queues = queues
+        self._strategy = Rotating() if strategy is None else strategy
         self._store = store
         self._registry = registry
         self._settings = settings
@@ -173,7 +176,9 @@ class Worker:
             stack.push_async_callback(self._on_shutdown)
         runner = Runner(settings, self._state, store.transactions, heartbeat.nudge)
         self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
-        pump = Pump(session, self.record, self._registry, settings, runner, self._ledger, notices)
+        pump = Pump(
+            session, self.record, self._registry, settings, runner, self._ledger, notices, self._strategy
+        )
         if not heartbeat.is_alive:
             pump.fail()
         return pump

@@ -153,6 +153,10 @@ class Slots:
         await self._processes.close()
         if tasks := [hold.task for hold in self.running - self.stuck if hold.task is not None]:
             await asyncio.wait(tasks, timeout=self._kill_seconds)
+        for hold in self.running:
+            if hold.task is not None:
+                # It does not heed being cancelled, and `asyncio.run` would wait for it for ever.
+                asyncio.tasks._unregister_task(hold.task)  # noqa: SLF001  documented for just this
 
     def _admit_suspect(self, hold: Hold) -> None:
         """Holds a suspect job until its start is stored, and lets only one of them run at a time.

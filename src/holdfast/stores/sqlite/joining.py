@@ -15,17 +15,19 @@ _DEPTH = 6
 def plain(connection: Any) -> sqlite3.Connection:
     """The connection with an open transaction inside a blocking one; NotInTransaction if none is open."""
     found = _innermost(connection)
-    if not isinstance(found, sqlite3.Connection):
+    if isinstance(found, sqlite3.Connection):
+        if not found.in_transaction and _has_begun(connection):
+            # SQLAlchemy leaves the beginning to sqlite3, which waits for the first write.
+            found.execute("BEGIN IMMEDIATE")
+        if found.in_transaction:
+            return found
+    elif found is not None or not hasattr(connection, "in_atomic_block"):
+        # Only Django's may have nothing inside: it connects when it is first used.
         raise _stranger(connection)
-    if not found.in_transaction:
-        if not _has_begun(connection):
-            raise NotInTransaction(
-                "this connection has no open transaction; begin one, for instance with "
-                'connection.execute("BEGIN IMMEDIATE")'
-            )
-        # SQLAlchemy leaves the beginning to sqlite3, which waits for the first write.
-        found.execute("BEGIN IMMEDIATE")
-    return found
+    raise NotInTransaction(
+        "this connection has no open transaction; begin one, for instance with "
+        'connection.execute("BEGIN IMMEDIATE")'
+    )
 
 
 def _innermost(connection: Any) -> Any:

@@ -22,15 +22,16 @@ async def count(folder: Path) -> int:
 
 async def test_a_sqlalchemy_transaction(tmp_path: Path) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy")
+    orm = pytest.importorskip("sqlalchemy.orm")
     transactions = (await made_store(tmp_path)).transactions
     engine = sqlalchemy.create_engine(f"sqlite:///{file_of(tmp_path)}")
     with engine.begin() as connection:
         transactions.add_in_sync(connection, "default", [new_job()])
     with engine.connect() as connection, pytest.raises(NotInTransaction):
         transactions.add_in_sync(connection, "default", [new_job()])
-    with sqlalchemy.orm.Session(engine) as session, session.begin():
+    with orm.Session(engine) as session, session.begin():
         transactions.add_in_sync(session, "default", [new_job()])
-    with sqlalchemy.orm.Session(engine) as session:
+    with orm.Session(engine) as session:
         session.begin()
         transactions.add_in_sync(session, "default", [new_job()])
         session.rollback()

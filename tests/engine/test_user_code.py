@@ -170,6 +170,18 @@ async def test_a_listener_that_raises_harms_nobody() -> None:
     assert await rig.state(job) is State.SUCCESS
 
 
+async def test_a_waiter_that_raises_harms_nobody() -> None:
+    class Gone:
+        def settled(self, record: object) -> None:
+            raise RuntimeError("the loop is closed")
+
+    rig = Rig()
+    task = rig.task(_good)
+    jobs = [await rig.add(task) for _ in range(3)]
+    assert await rig.worker(results=Gone()).run(until_idle=True) == 0
+    assert {await rig.state(job) for job in jobs} == {State.SUCCESS}
+
+
 class Strict:
     """A type of the user's own, whose validator fails with anything but a ValueError."""
 

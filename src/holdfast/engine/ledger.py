@@ -54,20 +54,23 @@ class Ledger:
     def find(self, job_id: str, token: int) -> Hold | None:
         return self._holds.get((job_id, token))
 
-    def take(self, record: JobRecord, sent: float) -> Hold | None:
-        """Takes a claimed job in hand; None if its task is not known here. `sent` is when the claim left."""
-        definition = self._registry.find(record.task)
-        if definition is None:
-            fields = {"worker": record.worker, "job": record.id, "task": record.task}
-            log.error("the store gave a job of a task that was not wanted", extra={"fields": fields})
-            return None
-        terms = self._terms if record.lease is None else Terms.of(self._timing, record.lease)
-        hold = self._holds[record.id, record.token] = Hold(record, definition, terms, sent)
-        if terms.beat < self._terms.beat:
-            self._hurry()
-        if self._notices:
-            self._notices.tell("claimed", record=record)
-        return hold
+    def take(self, records: list[JobRecord], sent: float) -> list[Hold]:
+        """Takes claimed jobs in hand, if their task is known here. `sent` is when the claim left."""
+        taken: list[Hold] = []
+        for record in records:
+            definition = self._registry.find(record.task)
+            if definition is None:
+                fields = {"worker": record.worker, "job": record.id, "task": record.task}
+                log.error("the store gave a job of a task that was not wanted", extra={"fields": fields})
+                continue
+            terms = self._terms if record.lease is None else Terms.of(self._timing, record.lease)
+            hold = self._holds[record.id, record.token] = Hold(record, definition, terms, sent)
+            taken.append(hold)
+            if terms.beat < self._terms.beat:
+                self._hurry()
+            if self._notices:
+                self._notices.tell("claimed", record=record)
+        return taken
 
     def settle(self, hold: Hold, move: Move, verdict: Verdict) -> None:
         """Lets go of an attempt that the store has closed, or says belongs to another."""
@@ -77,7 +80,7 @@ class Ledger:
             record.state = move.path[-1]
             if self._results is not None and record.state in FINISHED:
                 record.result, record.reason, record.error = move.result, move.reason, move.error
-                self._results.settled(record)
+                self._tell(self._results, record)
         else:
             log.warning("late report refused", extra={"fields": {**hold.facts(), "outcome": move.outcome}})
         if self._notices:
@@ -89,9 +92,16 @@ class Ledger:
         """Lets go of an attempt that committed its own completion."""
         self.drop(hold)
         if self._results is not None:
-            self._results.settled(record)
+            self._tell(self._results, record)
         if self._notices:
             self._notices.tell("settled", record=record, move=None, verdict=Verdict.ACCEPTED)
 
     def drop(self, hold: Hold) -> None:
         self._holds.pop((hold.record.id, hold.record.token), None)
+
+    def _tell(self, results: Results, record: JobRecord) -> None:
+        """Whoever waits can also ask the store; a listener that is gone must not hold up the others."""
+        try:
+            results.settled(record)
+        except Exception:
+            log.exception("cannot tell a result", extra={"fields": {"job": record.id}})

@@ -14,7 +14,7 @@ from holdfast.engine.failures import failed
 from holdfast.engine.frames import SCRIPT, Assignment, Raised, Returned, Said
 from holdfast.engine.hold import Hold
 from holdfast.engine.offspring import Child
-from holdfast.engine.runner import HoldLink, Runner, outcome_of, stopped
+from holdfast.engine.runner import Ended, HoldLink, Runner, outcome_of, stopped
 from holdfast.model.outcome import Failed, Outcome, Succeeded
 from holdfast.model.retry import Retry
 from holdfast.model.task import TaskDefinition
@@ -29,7 +29,11 @@ class Processes:
         self._idle: list[Child] = []
         self._all: set[Child] = set()
 
-    async def run(self, hold: Hold) -> Outcome:
+    async def run(self, hold: Hold, ended: Ended) -> None:
+        """Runs a handler in a child, and tells its outcome."""
+        ended(hold, await self._run(hold))
+
+    async def _run(self, hold: Hold) -> Outcome:
         if hold.stop is not None:
             return stopped(hold, hold.stop)
         child: Child | None = None

@@ -217,10 +217,7 @@ class Pump:
 
     async def _take_in(self, want: Want | None, ticked: Ticked, sent: float) -> None:
         slots, ledger = self.slots, self._ledger
-        for record in ticked.claimed:
-            hold = ledger.take(record, sent)
-            if hold is not None:
-                slots.buffer.append(hold)
+        slots.buffer += ledger.take(ticked.claimed, sent)
         for job_id, token in ticked.cancel_asked:
             asked = ledger.find(job_id, token)
             if asked is not None:

@@ -16,6 +16,8 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Call
 from holdfast.store import Transactions
 
+Ended = Callable[[Hold, Outcome], None]
+
 
 def outcome_of(error: BaseException, hold: Hold, limit: int) -> Outcome:
     """What an exception out of the handler means for this attempt."""
@@ -97,15 +99,20 @@ class Runner:
             args = [Context(HoldLink(hold, self), self.state), *args]
         return args, kwargs
 
-    async def run(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
+    async def run(self, hold: Hold, args: list[Any], kwargs: dict[str, Any], ended: Ended) -> None:
+        """Runs an async handler, unless it must not start any more, and tells its outcome."""
+        outcome: Outcome
         if hold.stop is not None or hold.trust_until <= now():
-            return stopped(hold, hold.stop or Stop.LEASE_LOST)
-        try:
-            return self.succeeded(hold, await hold.definition.function(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
-            return outcome_of(error, hold, self.settings.error_bytes)
+            outcome = stopped(hold, hold.stop or Stop.LEASE_LOST)
+        else:
+            try:
+                outcome = self.succeeded(hold, await hold.definition.function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
+                outcome = outcome_of(error, hold, self.settings.error_bytes)
+        ended(hold, outcome)
 
     def run_blocking(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
+        """The same for a blocking handler, on whatever thread this is called."""
         if hold.stop is not None or hold.trust_until <= now():
             return stopped(hold, hold.stop or Stop.LEASE_LOST)
         try:

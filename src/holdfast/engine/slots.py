@@ -8,7 +8,6 @@ import inspect
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -78,14 +77,15 @@ class Slots:
             if len(self.running) >= self.concurrency:
                 return
             hold = buffer.popleft()
+            moment = now()
             if hold.stop is not None:
                 self._report(hold, self._after_stop(hold, hold.stop))
-            elif hold.trust_until <= now():
+            elif hold.trust_until <= moment:
                 self._report(hold, follow.release(hold.record, None, "the lease ran out before the start"))
             elif hold.record.suspect:
                 self._admit_suspect(hold)
             else:
-                self._start(hold)
+                self._start(hold, moment)
 
     def shut(self) -> None:
         """Starts nothing more and gives back what has not started."""
@@ -99,10 +99,11 @@ class Slots:
         hold.start_recorded = True
         if hold is not self._suspect or hold.started is not None or hold.ended:
             return
-        if hold.stop is None and hold.trust_until > now():
-            self._start(hold)
+        moment = now()
+        if hold.stop is None and hold.trust_until > moment:
+            self._start(hold, moment)
         else:
-            hold.started = now()
+            hold.started = moment
             self._ended(hold, Stopped(hold.stop or Stop.LEASE_LOST))
 
     def drop(self, hold: Hold) -> None:
@@ -172,8 +173,8 @@ class Slots:
         self.running.add(hold)
         self._report(hold, follow.start(hold.record, 0))
 
-    def _start(self, hold: Hold) -> None:
-        hold.started = now()
+    def _start(self, hold: Hold, moment: float) -> None:
+        hold.started = moment
         self.running.add(hold)
         try:
             self._launch(hold)
@@ -196,16 +197,12 @@ class Slots:
         if definition.run_in == "thread":
             self._threads.submit(hold, args, kwargs)
             return
-        in_process = definition.run_in == "process"
-        coroutine = self._run_process(hold) if in_process else self._run(hold, args, kwargs)
+        if definition.run_in == "process":
+            coroutine = self._processes.run(hold, self._ended)
+        else:
+            coroutine = self._runner.run(hold, args, kwargs, self._ended)
         # Not by the loop's factory: an eager task would run the handler, and end, inside this call.
         hold.task = asyncio.Task(coroutine, loop=self._loop, context=contextvars.Context())
-
-    async def _run(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> None:
-        self._ended(hold, await self._runner.run(hold, args, kwargs))
-
-    async def _run_process(self, hold: Hold) -> None:
-        self._ended(hold, await self._processes.run(hold))
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         self._leave(hold)

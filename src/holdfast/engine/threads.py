@@ -15,10 +15,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from holdfast.engine.hold import Hold
+from holdfast.engine.runner import Ended
 from holdfast.model.outcome import Outcome
 
 Run = Callable[[Hold, list[Any], dict[str, Any]], Outcome]
-Ended = Callable[[Hold, Outcome], None]
 Work = tuple[Hold, list[Any], dict[str, Any]]
 
 

@@ -139,7 +139,7 @@ class Keeper:
         hold.given_up = True
         if hold.ended:
             return
-        log.error("attempt given up", extra={"fields": {**hold.facts(), "why": stop.value}})
+        log.error("lease lost, attempt abandoned", extra={"fields": {**hold.facts(), "why": stop.value}})
         if self._notices:
             self._notices.tell("lease_lost", record=hold.record, why=stop)
         self._tell(hold, stop)

@@ -1,9 +1,9 @@
 """The factory of SQLite sessions."""
 
-import asyncio
 from collections.abc import Callable
 
 from holdfast.stores.sqlite.address import Address, parse
+from holdfast.stores.sqlite.aside import aside
 from holdfast.stores.sqlite.clock import Clock
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.facts import facts
@@ -37,7 +37,7 @@ class SqliteSession:
     async def close(self) -> None:
         database, self._database = self._database, None
         if database is not None:
-            await asyncio.to_thread(database.release)
+            await aside(database.release)
 
 
 class SqliteStore:
@@ -69,17 +69,17 @@ class SqliteStore:
     async def connect(self, namespace: str) -> SqliteSession:
         database = Database.share(self._address, self._clock)
         try:
-            await asyncio.to_thread(database.prepare, auto_migrate=self._auto_migrate)
+            await aside(lambda: database.prepare(auto_migrate=self._auto_migrate))
             ns = await database.read(0, lambda tx: find_namespace(tx, namespace))
             if ns is None:
                 ns = await database.write(0, lambda tx: make_namespace(tx, namespace))
         except BaseException:
-            await asyncio.to_thread(database.release)
+            await aside(database.release)
             raise
         return SqliteSession(database, ns)
 
     async def facts(self) -> dict[str, str]:
-        return await asyncio.to_thread(facts, self._address)
+        return await aside(lambda: facts(self._address))
 
     async def close(self) -> None:
         """Nothing to end: sessions let go of the file."""

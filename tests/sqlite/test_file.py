@@ -11,6 +11,7 @@ from holdfast.model.errors import ConfigurationError, StoreError
 from holdfast.stores import open_store
 from holdfast.stores.sqlite import connection as module
 from holdfast.stores.sqlite.address import parse
+from holdfast.stores.sqlite.statements import Statement
 from holdfast.stores.sqlite.transaction import Transaction
 from tests.sqlite.support import file_of, new_job, session_at, store_at
 
@@ -114,7 +115,7 @@ async def test_every_commit_is_durable_unless_told_otherwise(tmp_path: Path, ask
     async with session_at(tmp_path, asked) as session:
         assert session._database is not None
         found = await session._database.write(
-            1, lambda tx: tx.run_sql("PRAGMA synchronous", {}).fetchone()[0]
+            1, lambda tx: tx.run_statement(Statement("PRAGMA synchronous", ()), {}).fetchone()[0]
         )
     assert found == level
 
@@ -127,4 +128,7 @@ async def test_our_connections_never_checkpoint_by_themselves_and_use_no_mmap(tm
 
 
 def pragmas(tx: Transaction) -> list[tuple[int]]:
-    return [tx.run_sql(f"PRAGMA {name}", {}).fetchone() for name in ("wal_autocheckpoint", "mmap_size")]
+    return [
+        tx.run_statement(Statement(f"PRAGMA {name}", ()), {}).fetchone()
+        for name in ("wal_autocheckpoint", "mmap_size")
+    ]

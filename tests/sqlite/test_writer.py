@@ -192,9 +192,13 @@ async def test_a_tick_with_something_due_is_not_idle(tmp_path: Path) -> None:
 
 
 async def test_closing_waits_for_what_was_given_before(tmp_path: Path) -> None:
+    threads = {"holdfast-writer", "holdfast-reader"}
+    before = set(threading.enumerate())
     async with session_at(tmp_path) as session:
         adding = asyncio.ensure_future(session.jobs.add([new_job()]))
         await asyncio.sleep(0)
+        started = {thread.name for thread in set(threading.enumerate()) - before}
+        assert started >= threads
     assert (await adding)[0].created
-    names = {thread.name for thread in threading.enumerate()}
-    assert not any(name.startswith("holdfast") for name in names)
+    left = {thread.name for thread in set(threading.enumerate()) - before}
+    assert not left & threads

@@ -10,23 +10,23 @@ from holdfast.model.records import Added, JobRecord, NewJob
 from holdfast.stores.sqlite.feed import Run, as_json, feed
 from holdfast.stores.sqlite.keys import key_holder, take_key
 from holdfast.stores.sqlite.transaction import Transaction
-from holdfast.stores.sqlite.writing import insert
 
-_decode_ids = msgspec.json.Decoder(list[str]).decode
+_decode_ids = msgspec.json.Decoder(set[str]).decode
 
 
 def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
     """Stores jobs; one answer each. The usual batch, of which nothing is taken, goes in whole."""
+    if not jobs:
+        return []
     if all(map(_is_plain, jobs)):
         return _add_plain(tx, jobs)
     if _is_any_taken(tx, jobs):
         return [_add_one(tx, job) for job in jobs]
-    records = [_as_record(job, tx.now) for job in jobs]
-    insert(tx, records)
+    _insert_full(tx, jobs)
     keys = [(job.key, job.id, tx.now + job.key_ttl) for job in jobs if job.key is not None]
     if keys:
         tx.run("key_take_many", **feed(keys))
-    return [Added(record=record, created=True) for record in records]
+    return [_created(job, tx.now) for job in jobs]
 
 
 def _is_plain(job: NewJob) -> bool:
@@ -41,26 +41,43 @@ def _is_plain(job: NewJob) -> bool:
 
 
 def _add_plain(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
-    if not jobs:
-        return []
-    now = tx.now
+    run = Run()
+    fed = feed([_row(job, tx.now, run) for job in jobs], run)
+    last = _last(tx.run("add_bodies", **fed).lastrowid)
+    first = last - len(jobs) + 1
+    if tx.run("add_jobs", first=first, **fed).rowcount == len(jobs):
+        return [_created(job, tx.now) for job in jobs]
+    created = _decode_ids(tx.row("added", first=first, last=last)[0])
+    tx.run("forget_unused_bodies", first=first, last=last)
+    return _tell_apart(tx, jobs, created)
+
+
+def _insert_full(tx: Transaction, jobs: Sequence[NewJob]) -> None:
     run = Run()
     rows = [
         (
-            job.id,
-            job.task,
-            job.queue,
-            job.priority,
-            now + job.delay if job.due is None else job.due,
-            *run.put(job.payload),
+            *_row(job, tx.now, run),
+            *run.put(job.headers),
+            *run.put(job.retry),
+            job.key,
+            as_json(job.tags) if job.tags else None,
+            job.lease,
+            job.timeout,
         )
         for job in jobs
     ]
-    cursor = tx.run("add_plain", **feed(rows, run))
-    if cursor.rowcount == len(jobs):
-        return [Added(record=_as_record(job, now), created=True) for job in jobs]
-    created = tx.row("add_created", last=cursor.lastrowid, count=cursor.rowcount)[0]
-    return _tell_apart(tx, jobs, set(_decode_ids(created)))
+    fed = feed(rows, run)
+    last = _last(tx.run("add_full_bodies", **fed).lastrowid)
+    tx.run("add_full_jobs", first=last - len(jobs) + 1, **fed)
+
+
+def _row(job: NewJob, now: int, run: Run) -> tuple[object, ...]:
+    return (job.id, job.task, job.queue, job.priority, _due(job, now), *run.put(job.payload))
+
+
+def _last(rowid: int | None) -> int:
+    assert rowid is not None
+    return rowid
 
 
 def _tell_apart(tx: Transaction, jobs: Sequence[NewJob], created: set[str]) -> list[Added]:
@@ -70,7 +87,7 @@ def _tell_apart(tx: Transaction, jobs: Sequence[NewJob], created: set[str]) -> l
     for job in jobs:
         if job.id in created:
             created.discard(job.id)
-            answers.append(Added(record=_as_record(job, tx.now), created=True))
+            answers.append(_created(job, tx.now))
         else:
             answers.append(_answer_id(job, stored[job.id]))
     return answers
@@ -94,9 +111,8 @@ def _add_one(tx: Transaction, job: NewJob) -> Added:
             same = holder.task == job.task and holder.payload == job.payload
             return Added(record=holder, created=False, conflict=None if same else "key")
         take_key(tx, job.key, job.id, tx.now + job.key_ttl)
-    record = _as_record(job, tx.now)
-    insert(tx, [record])
-    return Added(record=record, created=True)
+    _insert_full(tx, [job])
+    return _created(job, tx.now)
 
 
 def _answer_id(job: NewJob, stored: JobRecord) -> Added:
@@ -104,15 +120,15 @@ def _answer_id(job: NewJob, stored: JobRecord) -> Added:
     return Added(record=copy(stored), created=False, conflict=None if same else "id")
 
 
-def _as_record(job: NewJob, now: int) -> JobRecord:
-    return JobRecord(
+def _created(job: NewJob, now: int) -> Added:
+    record = JobRecord(
         id=job.id,
         task=job.task,
         queue=job.queue,
         payload=job.payload,
         state=State.SCHEDULED,
         priority=job.priority,
-        due=now + job.delay if job.due is None else job.due,
+        due=_due(job, now),
         created=now,
         lease=job.lease,
         timeout=job.timeout,
@@ -121,3 +137,8 @@ def _as_record(job: NewJob, now: int) -> JobRecord:
         key=job.key,
         tags=job.tags,
     )
+    return Added(record=record, created=True)
+
+
+def _due(job: NewJob, now: int) -> int:
+    return now + job.delay if job.due is None else job.due

@@ -1,6 +1,5 @@
 """What a tick does besides its moves: it claims, and tells the worker how things stand."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,35 +10,55 @@ from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.moving import apply_moves
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_names = msgspec.json.Decoder(list[str]).decode
-_decode_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
+
+class Situation(msgspec.Struct, array_like=True):
+    """How things stand for a worker; `next_due` is an instant, and may have passed."""
+
+    paused: list[str]
+    asked: list[tuple[str, int]]
+    registered: int
+    next_due: int | None
+
+    def told(self, tx: Transaction, tick: Tick, verdicts: list[Verdict], claimed: list[JobRecord]) -> Ticked:
+        want, due = tick.want, self.next_due
+        return Ticked(
+            verdicts=verdicts,
+            claimed=claimed,
+            cancel_asked=self.asked,
+            paused=frozenset(self.paused).intersection(want.queues if want else ()),
+            next_due=None if want is None or due is None else max(0, due - tx.now),
+            registered=self.registered != 0,
+        )
+
+
+_decode_ids = msgspec.json.Decoder(set[str]).decode
+_decode_situation = msgspec.json.Decoder(Situation).decode
 
 
 def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:
     """Moves, then claims. `is_new` says that this worker cannot hold anything by this seq yet."""
     verdicts = apply_moves(tx, tick.worker, tick.moves)
-    want = tick.want
-    parameters = asking(tick)
-    if want is None:
-        return situation(tx.row("situation_alone", **parameters), tx.now, want, verdicts, [])
-    before: set[str] = set()
-    if not is_new:
-        before = set(_decode_names(tx.row("held_by_tick", **parameters)[0]))
-    tx.run("promote", **parameters)
-    gives_back = tick.repeat and bool(before)
-    if not gives_back:
-        _claim(tx, want, parameters)
-    claimed, more = tx.jobs_and_more("answer", **parameters)
-    if not gives_back and before:
-        claimed = [record for record in claimed if record.id not in before]
-    places = {queue: place for place, queue in reversed(list(enumerate(want.queues)))}
-    claimed.sort(key=lambda record: (places.get(record.queue, 0), record.priority, record.due, record.id))
+    parameters = _asking(tick)
+    claimed: list[JobRecord] = []
+    more = None
+    if tick.want is not None:
+        before: set[str] = set()
+        if not is_new:
+            before = _decode_ids(tx.row("held_by_tick", **parameters)[0])
+        gives_back = tick.repeat and bool(before)
+        tx.run("promote", **parameters)
+        if not gives_back:
+            _claim(tx, tick.want, parameters)
+        claimed, more = tx.jobs_and_more("answer", **parameters)
+        if before and not gives_back:
+            claimed = [record for record in claimed if record.id not in before]
+        _sort(claimed, tick.want)
     if more is None:
         more = tx.row("situation_alone", **parameters)
-    return situation(more, tx.now, want, verdicts, claimed)
+    return _decode_situation(more[0]).told(tx, tick, verdicts, claimed)
 
 
-def asking(tick: Tick) -> dict[str, Any]:
+def _asking(tick: Tick) -> dict[str, Any]:
     """The parameters of a tick's statements."""
     want = tick.want
     return {
@@ -55,21 +74,13 @@ def _claim(tx: Transaction, want: Want, parameters: dict[str, Any]) -> None:
     if queues and want.limit > 0:
         named = {f"queue{place}": queue for place, queue in enumerate(queues)}
         limits = {"limit": want.limit, "lease": want.lease}
-        tx.run_sql(tx.sql.claim(len(queues)), {**parameters, **named, **limits})
+        tx.run_statement(tx.sql.claim(len(queues)), {**parameters, **named, **limits})
 
 
-def situation(
-    answer: Sequence[Any], now: int, want: Want | None, verdicts: list[Verdict], claimed: list[JobRecord]
-) -> Ticked:
-    paused, asked, registered, next_due = answer[:4]
-    return Ticked(
-        verdicts=verdicts,
-        claimed=claimed,
-        cancel_asked=_decode_pairs(asked),
-        paused=frozenset(_decode_names(paused)).intersection(want.queues if want else ()),
-        next_due=None if want is None or next_due is None else max(0, next_due - now),
-        registered=bool(registered),
-    )
+def _sort(claimed: list[JobRecord], want: Want) -> None:
+    """Into the order in which they were chosen, which SQLite does not promise to keep."""
+    turns = {queue: turn for turn, queue in reversed(list(enumerate(want.queues)))}
+    claimed.sort(key=lambda record: (turns.get(record.queue, 0), record.priority, record.due, record.id))
 
 
 def may_wake(tick: Tick) -> bool:
@@ -79,8 +90,9 @@ def may_wake(tick: Tick) -> bool:
 
 def peek(tx: Transaction, tick: Tick) -> Ticked | None:
     """The answer to a tick without moves, if there is nothing to claim; None if the tick must be made."""
-    answer = tx.row("peek", **asking(tick))
-    _, _, registered, next_due, is_ready = answer
-    if (registered and is_ready) or (next_due is not None and next_due <= tx.now):
+    told, is_ready = tx.row("peek", **_asking(tick))
+    situation = _decode_situation(told)
+    due = situation.next_due
+    if (situation.registered and is_ready) or (due is not None and due <= tx.now):
         return None
-    return situation(answer, tx.now, tick.want, [], [])
+    return situation.told(tx, tick, [], [])

@@ -1,8 +1,10 @@
 """Which columns a job has, how they travel out of the database in one row, and back in with one statement.
 
-Each call into SQLite gives up the interpreter and must get it back, which under load costs more than the
-statement. So rows do not travel one by one: names and numbers are one JSON array, and long values one run of
-bytes beside it, which also keeps them as they are, whatever is in them.
+Each call into SQLite gives up the interpreter several times and must get it back, which under load costs more
+than the statement. So rows do not travel one by one: names and numbers are one JSON array, and long values
+one run of bytes beside it, which also keeps them as they are, whatever is in them.
+
+Statements here call a live or finished job `j`, its body `b`, and a row on its way in `f`.
 """
 
 import msgspec
@@ -22,9 +24,6 @@ STATES: tuple[State, ...] = (
 """A state is stored as its place here. Never change the order."""
 
 CODES: dict[State, int] = {state: code for code, state in enumerate(STATES)}
-
-LONG = ("result", "retry", "headers", "payload")
-LONG_TEXT = ("progress_note", "reason", "error")
 
 
 class Row(msgspec.Struct, array_like=True, gc=False):
@@ -62,20 +61,41 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     payload: int
 
 
+LONG = {"result": "j.result", "retry": "b.retry", "headers": "b.headers", "payload": "b.payload"}
 SHORT = tuple(name for name in Row.__struct_fields__ if name not in LONG)
-INSERTED = tuple(name for name in SHORT if name not in (*LONG_TEXT, "worker", "lease_until"))
-"""What a rewritten row gets from JSON; a job that holds a lease is never rewritten."""
+CHANGED = (
+    "state",
+    "queue",
+    "priority",
+    "due",
+    "failures",
+    "lost",
+    "suspect",
+    "version",
+    "started",
+    "finished",
+    "cancel_asked",
+    "key",
+    "tags",
+)
+"""What a change may set besides the long values below; everything else stays as it is stored."""
+
+CHANGED_TEXTS = ("reason", "error")
+_KEPT = ("ns", "id", "task", "run", "token", "created", "lease", "timeout", "progress", "progress_note")
+_LIVE = {"finished": "NULL"}
+_DONE = {"worker": "NULL", "lease_until": "NULL"}
 
 
 def _outgoing(instead: dict[str, str]) -> str:
-    short = [instead.get(name, name) for name in SHORT]
-    lengths = [f"length(CAST({name} AS BLOB))" for name in LONG]
-    runs = [f"group_concat({name}, '')" for name in LONG]
-    return f"json_group_array(json_array({', '.join([*short, *lengths])})), {', '.join(runs)}"
+    """Two columns: the JSON array of all rows, and the run of their long values."""
+    short = [instead.get(name, f"j.{name}") for name in SHORT]
+    lengths = [f"length(CAST({column} AS BLOB))" for column in LONG.values()]
+    run = " || ".join([f"ifnull({column}, '')" for column in list(LONG.values())[:-1]] + [LONG["payload"]])
+    return f"json_group_array(json_array({', '.join([*short, *lengths])})), group_concat({run}, '')"
 
 
 def _plain(instead: dict[str, str]) -> str:
-    return ", ".join(instead.get(name, name) for name in (*SHORT, *LONG))
+    return ", ".join([*(instead.get(name, f"j.{name}") for name in SHORT), *LONG.values()])
 
 
 def _value(place: int) -> str:
@@ -86,25 +106,51 @@ def _slice(place: int) -> str:
     return f"substr(:long, {_value(place)}, {_value(place + 1)})"
 
 
-def _incoming(table: str, without: str, more: dict[str, str]) -> str:
-    places = {name: _value(place) for place, name in enumerate(INSERTED)}
-    columns = {name: place for name, place in places.items() if name != without}
-    place = len(INSERTED)
-    for name in (*LONG_TEXT, *LONG):
-        columns[name] = f"CAST({_slice(place)} AS TEXT)" if name in LONG_TEXT else _slice(place)
+def _text(place: int) -> str:
+    return f"CAST({_slice(place)} AS TEXT)"
+
+
+def _incoming() -> dict[str, str]:
+    """For each column that a change sets, where it is in the row that comes in: the job's id is at 0."""
+    columns = {name: _value(place) for place, name in enumerate(CHANGED, start=1)}
+    place = len(columns) + 1
+    for name in CHANGED_TEXTS:
+        columns[name] = _text(place)
         place += 2
-    columns |= {name: expression.format(**places) for name, expression in more.items()}
+    columns["result"] = _slice(place)
+    return columns
+
+
+def _move(source: str, target: str, pk: str, body: str, without: str, more: dict[str, str]) -> str:
+    """Copies jobs from one table to the other with their changes."""
+    columns = {body: f"j.{pk}", **{name: f"j.{name}" for name in _KEPT}, **_incoming(), **more}
+    columns.pop(without, None)
     return (
-        f"INSERT INTO {table} (ns, {', '.join(columns)}) "
-        f"SELECT :ns, {', '.join(columns.values())} FROM json_each(:rows) AS f"
+        f"INSERT INTO {target} ({', '.join(columns)}) SELECT {', '.join(columns.values())} "
+        f"FROM json_each(:rows) AS f CROSS JOIN {source} AS j INDEXED BY {source}_id "
+        f"WHERE j.ns = :ns AND j.id = {_value(0)}"
     )
 
 
-def _incoming_attempts() -> str:
+def _change(table: str, without: str, more: dict[str, str]) -> str:
+    """Changes jobs where they stand; the limit makes SQLite begin with the rows that come in."""
+    columns = _incoming()
+    columns.pop(without, None)
+    sets = [f"{name} = e.{name}" for name in columns] + [f"{name} = {new}" for name, new in more.items()]
+    values = [f"{expression} AS {name}" for name, expression in columns.items()]
+    return (
+        f"UPDATE {table} AS j SET {', '.join(sets)} FROM ("
+        f"SELECT k.pk AS pk, {', '.join(values)} "
+        f"FROM json_each(:rows) AS f CROSS JOIN {table} AS k INDEXED BY {table}_id "
+        f"WHERE k.ns = :ns AND k.id = {_value(0)} LIMIT -1) AS e WHERE j.pk = e.pk"
+    )
+
+
+def _attempts() -> str:
     short = ("job", "token", "run", "worker", "closer", "started", "finished", "outcome")
     columns = {name: _value(place) for place, name in enumerate(short)}
-    columns["reason"] = f"CAST({_slice(len(short))} AS TEXT)"
-    columns["error"] = f"CAST({_slice(len(short) + 2)} AS TEXT)"
+    columns["reason"] = _text(len(short))
+    columns["error"] = _text(len(short) + 2)
     return (
         f"INSERT INTO holdfast_attempt (ns, {', '.join(columns)}) "
         f"SELECT :ns, {', '.join(columns.values())} FROM json_each(:rows) AS f WHERE true "
@@ -112,12 +158,17 @@ def _incoming_attempts() -> str:
     )
 
 
-_LIVE = {"finished": "NULL"}
-_DONE = {"worker": "NULL", "lease_until": "NULL"}
+_READY = f"{_value(CHANGED.index('due') + 1)} <= :now"
 PARTS = {"{records}": _outgoing(_LIVE), "{records_done}": _outgoing(_DONE)}
 PLAIN_PARTS = {"{records}": _plain(_LIVE), "{records_done}": _plain(_DONE)}
 STATEMENTS = {
-    "insert_live": _incoming("holdfast_job", "finished", {"ready": "{due} <= :now"}),
-    "insert_done": _incoming("holdfast_done", "", {}),
-    "insert_attempts": _incoming_attempts(),
+    "change_live": _change(
+        "holdfast_job",
+        "finished",
+        {"ready": "e.due <= :now", "worker": "NULL", "seq": "NULL", "lease_until": "NULL"},
+    ),
+    "change_done": _change("holdfast_done", "", {}),
+    "finish": _move("holdfast_job", "holdfast_done", "pk", "body", "", {}),
+    "revive": _move("holdfast_done", "holdfast_job", "body", "pk", "finished", {"ready": _READY}),
+    "record_attempts": _attempts(),
 }

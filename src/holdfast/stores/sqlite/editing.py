@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 
 from holdfast.model.errors import KeyConflict
-from holdfast.model.lifecycle import EDITABLE, FINISHED, LEASED, State, edit_source
+from holdfast.model.lifecycle import EDITABLE, FINISHED, LEASED, edit_source
 from holdfast.model.records import Edit, JobRecord
-from holdfast.stores.sqlite.feed import as_json, feed
+from holdfast.stores.sqlite.columns import STATES
+from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.keys import key_holder, release_key, take_key
 from holdfast.stores.sqlite.transaction import Transaction
-from holdfast.stores.sqlite.writing import Tally, forget, insert
+from holdfast.stores.sqlite.writing import Tally, forget, rewrite
 
 _decode_rows = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 
@@ -29,7 +30,7 @@ def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | 
     is_replayed = state in FINISHED and target not in FINISHED
     _take_key(tx, record, edit, is_replayed=is_replayed)
     tally = Tally()
-    tally.count(record, -1)
+    tally.count(record.queue, state, -1)
     _set_fields(record, edit, tx.now)
     record.version += 1
     record.state = target
@@ -38,10 +39,9 @@ def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | 
         record.cancel_asked = False
     elif target in FINISHED and state not in FINISHED:
         record.finished = tx.now
-    tally.count(record, 1)
+    tally.count(record.queue, target, 1)
     tally.write(tx)
-    forget(tx, [record.id])
-    insert(tx, [record])
+    rewrite(tx, [record], were_finished=state in FINISHED)
     return record
 
 
@@ -89,11 +89,10 @@ def delete(tx: Transaction, job_id: str) -> bool:
     if record.state in LEASED:
         return False
     tally = Tally()
-    tally.count(record, -1)
+    tally.count(record.queue, record.state, -1)
     tally.write(tx)
     release_key(tx, record)
     forget(tx, [job_id])
-    tx.run("forget_attempts", ids=as_json([job_id]))
     return True
 
 
@@ -102,12 +101,10 @@ def prune(tx: Transaction, older_than: int, limit: int) -> int:
     rows = _decode_rows(tx.row("prunable", before=tx.now - older_than, limit=max(0, limit))[0])
     if not rows:
         return 0
-    ids = as_json([row[0] for row in rows])
-    changes: dict[tuple[str, State], int] = {}
+    tally = Tally()
     for _, queue, state, _ in rows:
-        changes[queue, state] = changes.get((queue, state), 0) - 1
-    tx.run("tally", **feed([(queue, state, change) for (queue, state), change in changes.items()]))
-    tx.run("forget_keys", pairs=as_json([(row[3], row[0]) for row in rows if row[3] is not None]))
-    tx.run("forget_done", ids=ids)
-    tx.run("forget_attempts", ids=ids)
+        tally.count(queue, STATES[state], -1)
+    tally.write(tx)
+    tx.run("forget_keys", pairs=as_json([(key, job_id) for job_id, _, _, key in rows if key is not None]))
+    forget(tx, [row[0] for row in rows])
     return len(rows)

@@ -13,7 +13,7 @@ from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import Run, as_json
 from holdfast.stores.sqlite.rows import attempts
 from holdfast.stores.sqlite.transaction import Transaction
-from holdfast.stores.sqlite.writing import Tally, forget, insert, record_attempts
+from holdfast.stores.sqlite.writing import Tally, record_attempts, rewrite
 
 _ACCEPTED = Verdict.ACCEPTED
 _REFUSED = Verdict.REFUSED
@@ -132,7 +132,7 @@ class Sheet:
                 record.due = now + move.delay
             elif record.state in FINISHED:
                 record.finished = now
-            self._tally.count(record, 1)
+            self._tally.count(record.queue, record.state, 1)
             self._started.pop(record.id, None)
             self._rewritten[record.id] = record
         if move.children:
@@ -194,9 +194,7 @@ class Sheet:
                 version=record.version,
                 started=record.started,
             )
-        if self._rewritten:
-            forget(tx, list(self._rewritten))
-            insert(tx, list(self._rewritten.values()))
+        rewrite(tx, list(self._rewritten.values()), were_finished=False)
         record_attempts(tx, [self._attempts[pair] for pair in self._ended])
         self._tally.write(tx)
         self._started.clear()

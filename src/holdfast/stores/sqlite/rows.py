@@ -10,7 +10,9 @@ from holdfast.model.records import AttemptRecord, JobRecord
 from holdfast.stores.sqlite.columns import LONG, SHORT, STATES, Row
 
 Answer: TypeAlias = Sequence[Any]
-"""One row: the JSON array of jobs, then the runs of their long values."""
+"""One row: the JSON array of jobs, the run of their long values, and what else was asked for."""
+
+WIDTH = 2
 
 _decode = msgspec.json.Decoder(list[Row]).decode
 _decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -35,47 +37,51 @@ def records(answer: Answer) -> list[JobRecord]:
     """The jobs of an answer. Raises Unreadable if one is damaged."""
     try:
         rows = _decode(answer[0])
-        result, retry, headers, payload = (_Cut(run) for run in answer[1:5])
-        found = [
-            JobRecord(
-                id=row.id,
-                task=row.task,
-                queue=row.queue,
-                payload=payload.take(row.payload),
-                state=STATES[row.state],
-                priority=row.priority,
-                due=row.due,
-                created=row.created,
-                run=row.run,
-                failures=row.failures,
-                lost=row.lost,
-                suspect=row.suspect != 0,
-                version=row.version,
-                token=row.token,
-                worker=row.worker,
-                lease_until=row.lease_until,
-                lease=row.lease,
-                timeout=row.timeout,
-                retry=None if row.retry is None else retry.take(row.retry),
-                headers=None if row.headers is None else headers.take(row.headers),
-                key=row.key,
-                tags=() if row.tags is None else _decode_tags(row.tags),
-                started=row.started,
-                finished=row.finished,
-                cancel_asked=row.cancel_asked != 0,
-                progress=None if row.progress is None else float(row.progress),
-                progress_note=row.progress_note,
-                reason=row.reason,
-                error=row.error,
-                result=None if row.result is None else result.take(row.result),
-            )
-            for row in rows
-        ]
+        cut = _Cut(answer[1])
+        found = [_record(row, cut) for row in rows]
     except (msgspec.MsgspecError, ValueError, IndexError) as error:
         raise Unreadable from error
-    if not all(cut.is_used_up() for cut in (result, retry, headers, payload)):
+    if not cut.is_used_up():
+        # SQLite before 3.39 ends a run at its first NUL.
         raise Unreadable
     return found
+
+
+def _record(row: Row, cut: "_Cut") -> JobRecord:
+    # In the order in which the long values follow each other.
+    result, retry, headers = cut.take(row.result), cut.take(row.retry), cut.take(row.headers)
+    return JobRecord(
+        id=row.id,
+        task=row.task,
+        queue=row.queue,
+        payload=cut.take(row.payload) or b"",
+        state=STATES[row.state],
+        priority=row.priority,
+        due=row.due,
+        created=row.created,
+        run=row.run,
+        failures=row.failures,
+        lost=row.lost,
+        suspect=row.suspect != 0,
+        version=row.version,
+        token=row.token,
+        worker=row.worker,
+        lease_until=row.lease_until,
+        lease=row.lease,
+        timeout=row.timeout,
+        retry=retry,
+        headers=headers,
+        key=row.key,
+        tags=() if row.tags is None else _decode_tags(row.tags),
+        started=row.started,
+        finished=row.finished,
+        cancel_asked=row.cancel_asked != 0,
+        progress=None if row.progress is None else float(row.progress),
+        progress_note=row.progress_note,
+        reason=row.reason,
+        error=row.error,
+        result=result,
+    )
 
 
 class _Cut:
@@ -87,7 +93,9 @@ class _Cut:
         self._run = run or b""
         self._place = 0
 
-    def take(self, length: int) -> bytes:
+    def take(self, length: int | None) -> bytes | None:
+        if length is None:
+            return None
         start = self._place
         self._place = end = start + length
         return self._run[start:end]

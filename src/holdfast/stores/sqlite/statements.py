@@ -3,13 +3,25 @@
 import re
 from functools import lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from holdfast.stores.sqlite.columns import PARTS, PLAIN_PARTS, STATEMENTS
 
 PREFIX = "holdfast_"
 _FILES = ("add", "tick", "extend", "read", "change", "fleet")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_PARAMETER = re.compile(r":([a-z]\w*)")
+
+
+class Statement(NamedTuple):
+    """SQL with numbered parameters, and their names in that order.
+
+    Python gives up the interpreter for each parameter that it has to look up by name.
+    """
+
+    sql: str
+    names: tuple[str, ...]
 
 
 class Statements:
@@ -20,30 +32,37 @@ class Statements:
 
     def __init__(self, prefix: str) -> None:
         found = _read()
-        situation = found["situation"]
-        whole = {name: _filled(sql, {**PARTS, "{situation}": situation}) for name, sql in found.items()}
+        situation = {"{situation}": found["situation"]}
+        whole = {name: _filled(sql, {**PARTS, **situation}) for name, sql in found.items()}
         plain = {
-            f"{name}:plain": _filled(sql, {**PLAIN_PARTS, ", {situation}": ""}) for name, sql in found.items()
+            f"{name}:plain": _filled(sql, {**PLAIN_PARTS, ", {situation}": "", **situation})
+            for name, sql in found.items()
         }
-        self._all = {name: prefixed(sql, prefix) for name, sql in (whole | plain).items()}
-        self._claims: dict[int, str] = {}
+        self._texts = {name: prefixed(sql, prefix) for name, sql in (whole | plain).items()}
+        self._ready: dict[tuple[str, str], Statement] = {}
+        self._claims: dict[int, Statement] = {}
 
-    def __getitem__(self, name: str) -> str:
-        return self._all[name]
+    def get(self, name: str, conditions: str = "") -> Statement:
+        """A statement; `conditions` narrow it, if it is one that can be narrowed."""
+        found = self._ready.get((name, conditions))
+        if found is None:
+            found = numbered(self._texts[name].replace("{conditions}", conditions))
+            self._ready[name, conditions] = found
+        return found
 
-    def claim(self, queues: int) -> str:
-        """The claim from so many queues, which it calls :queue0, :queue1 and so on."""
+    def claim(self, queues: int) -> Statement:
+        """The claim from so many queues, which it calls queue0, queue1 and so on."""
         if queues not in self._claims:
             turns = [
-                _filled(self["chosen"], {"{turn}": str(place), "{queue}": f":queue{place}"})
+                _filled(self._texts["chosen"], {"{turn}": str(place), "{queue}": f":queue{place}"})
                 for place in range(queues)
             ]
             if queues == 1:
                 chosen = f"SELECT pk FROM ({turns[0]})"
             else:
                 one_by_one = " UNION ALL ".join(f"SELECT * FROM ({turn})" for turn in turns)
-                chosen = _filled(self["chosen_of_many"], {"{turns}": one_by_one})
-            self._claims[queues] = _filled(self["claim"], {"{chosen}": chosen})
+                chosen = _filled(self._texts["chosen_of_many"], {"{turns}": one_by_one})
+            self._claims[queues] = numbered(_filled(self._texts["claim"], {"{chosen}": chosen}))
         return self._claims[queues]
 
 
@@ -54,6 +73,11 @@ def statements(prefix: str) -> Statements:
 
 def prefixed(sql: str, prefix: str) -> str:
     return sql if prefix == PREFIX else sql.replace(PREFIX, prefix)
+
+
+def numbered(sql: str) -> Statement:
+    names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
+    return Statement(_PARAMETER.sub(lambda found: f"?{names.index(found[1]) + 1}", sql), names)
 
 
 def _read() -> dict[str, str]:

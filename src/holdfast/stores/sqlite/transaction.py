@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.model.records import JobRecord
-from holdfast.stores.sqlite.columns import LONG
 from holdfast.stores.sqlite.feed import as_json
-from holdfast.stores.sqlite.rows import Answer, Unreadable, records, salvage
-from holdfast.stores.sqlite.statements import Statements
+from holdfast.stores.sqlite.rows import WIDTH, Answer, Unreadable, records, salvage
+from holdfast.stores.sqlite.statements import Statement, Statements
 
 
 class Transaction:
@@ -27,14 +26,14 @@ class Transaction:
 
     def run(self, name: str, /, **parameters: Any) -> sqlite3.Cursor:
         """Executes a statement by its name; `ns` and `now` are there for every one."""
-        return self.run_sql(self.sql[name], parameters)
+        return self.run_statement(self.sql.get(name), parameters)
 
-    def run_sql(self, sql: str, parameters: dict[str, Any]) -> sqlite3.Cursor:
+    def run_statement(self, statement: Statement, parameters: dict[str, Any]) -> sqlite3.Cursor:
         parameters["ns"] = self.ns
         parameters["now"] = self.now
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        return cursor.execute(sql, parameters)
+        return cursor.execute(statement.sql, [parameters[name] for name in statement.names])
 
     def row(self, name: str, /, **parameters: Any) -> Answer:
         """The one row of an answer."""
@@ -50,15 +49,15 @@ class Transaction:
     ) -> tuple[list[JobRecord], Answer | None]:
         """The jobs, and what else was told with them; None in its place if some had to be salvaged."""
         try:
-            answer = self._whole(self.sql[name].replace("{conditions}", conditions), parameters)
-            return records(answer), answer[len(LONG) + 1 :]
+            answer = self._whole(self.sql.get(name, conditions), parameters)
+            return records(answer), answer[WIDTH:]
         except Unreadable:
-            plain = self.sql[f"{name}:plain"].replace("{conditions}", conditions)
-            return [salvage(row) for row in self.run_sql(plain, parameters).fetchall()], None
+            plain = self.sql.get(f"{name}:plain", conditions)
+            return [salvage(row) for row in self.run_statement(plain, parameters).fetchall()], None
 
-    def _whole(self, sql: str, parameters: dict[str, Any]) -> Answer:
+    def _whole(self, statement: Statement, parameters: dict[str, Any]) -> Answer:
         try:
-            answer: Answer = self.run_sql(sql, parameters).fetchone()
+            answer: Answer = self.run_statement(statement, parameters).fetchone()
         except sqlite3.OperationalError as error:
             if "JSON cannot hold BLOB values" in str(error):
                 raise Unreadable from error

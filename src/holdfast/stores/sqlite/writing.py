@@ -1,47 +1,60 @@
-"""Rows written in batches: jobs, attempts, keys and tallies."""
+"""Changes written in batches: to jobs, to attempts, to the tally."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.records import AttemptRecord, JobRecord
-from holdfast.stores.sqlite.columns import CODES, INSERTED, LONG, LONG_TEXT
+from holdfast.stores.sqlite.columns import CHANGED_TEXTS, CODES
 from holdfast.stores.sqlite.feed import Run, as_json, feed
 from holdfast.stores.sqlite.transaction import Transaction
 
 
-def insert(tx: Transaction, records: Sequence[JobRecord]) -> None:
-    """Inserts jobs that hold no lease, each where its state belongs. Their ids must be free."""
+def rewrite(tx: Transaction, records: Sequence[JobRecord], *, were_finished: bool) -> None:
+    """Writes changed jobs, which hold no lease now, and puts each where its state belongs."""
     live = [record for record in records if record.state not in FINISHED]
     done = [record for record in records if record.state in FINISHED]
-    for statement, some in (("insert_live", live), ("insert_done", done)):
-        if some:
-            run = Run()
-            tx.run(statement, **feed([_packed(record, run) for record in some], run))
+    _write(tx, "change_done" if were_finished else "finish", done)
+    _write(tx, "revive" if were_finished else "change_live", live)
+    moved = live if were_finished else done
+    if moved:
+        statement = "forget_done" if were_finished else "forget_live"
+        tx.run(statement, ids=as_json([record.id for record in moved]))
 
 
-def _packed(record: JobRecord, run: Run) -> list[object]:
-    row = [_PACKERS[name](record) if name in _PACKERS else getattr(record, name) for name in INSERTED]
-    for name in (*LONG_TEXT, *LONG):
-        row += run.put(getattr(record, name))
-    return row
+def _write(tx: Transaction, statement: str, records: list[JobRecord]) -> None:
+    if records:
+        run = Run()
+        tx.run(statement, **feed([_packed(record, run) for record in records], run))
 
 
-_PACKERS: dict[str, Callable[[JobRecord], object]] = {
-    "state": lambda record: CODES[record.state],
-    "suspect": lambda record: int(record.suspect),
-    "cancel_asked": lambda record: int(record.cancel_asked),
-    "tags": lambda record: as_json(record.tags) if record.tags else None,
-    # As text, because SQLite's JSON keeps fewer digits than a float has.
-    "progress": lambda record: None if record.progress is None else repr(record.progress),
-}
+def _packed(record: JobRecord, run: Run) -> tuple[object, ...]:
+    """The row in the order of CHANGED."""
+    return (
+        record.id,
+        CODES[record.state],
+        record.queue,
+        record.priority,
+        record.due,
+        record.failures,
+        record.lost,
+        int(record.suspect),
+        record.version,
+        record.started,
+        record.finished,
+        int(record.cancel_asked),
+        record.key,
+        as_json(record.tags) if record.tags else None,
+        *(place for name in CHANGED_TEXTS for place in run.put(getattr(record, name))),
+        *run.put(record.result),
+    )
 
 
 def forget(tx: Transaction, ids: Sequence[str]) -> None:
-    """Removes the rows of jobs, and nothing else of them."""
+    """Removes jobs with their history, but not their keys."""
     listed = as_json(ids)
-    tx.run("forget_live", ids=listed)
-    tx.run("forget_done", ids=listed)
+    for statement in ("forget_bodies", "forget_live", "forget_done", "forget_attempts"):
+        tx.run(statement, ids=listed)
 
 
 def record_attempts(tx: Transaction, ended: Iterable[tuple[AttemptRecord, str]]) -> None:
@@ -63,7 +76,7 @@ def record_attempts(tx: Transaction, ended: Iterable[tuple[AttemptRecord, str]])
         for attempt, closer in ended
     ]
     if rows:
-        tx.run("insert_attempts", **feed(rows, run))
+        tx.run("record_attempts", **feed(rows, run))
 
 
 class Tally:
@@ -72,9 +85,9 @@ class Tally:
     def __init__(self) -> None:
         self._changes: Counter[tuple[str, State]] = Counter()
 
-    def count(self, record: JobRecord, change: int) -> None:
-        if record.state in FINISHED:
-            self._changes[record.queue, record.state] += change
+    def count(self, queue: str, state: State, change: int) -> None:
+        if state in FINISHED:
+            self._changes[queue, state] += change
 
     def write(self, tx: Transaction) -> None:
         rows = [(queue, CODES[state], change) for (queue, state), change in self._changes.items() if change]

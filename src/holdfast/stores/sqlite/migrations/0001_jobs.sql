@@ -17,6 +17,14 @@ CREATE TABLE holdfast_clock (
     seen INTEGER NOT NULL
 );
 
+-- What of a job never changes and may be long, so that changes do not copy it. Its pk is that of the live job.
+CREATE TABLE holdfast_body (
+    pk INTEGER PRIMARY KEY,
+    payload BLOB NOT NULL,
+    headers BLOB,
+    retry BLOB
+);
+
 -- ready: 1 due and waiting, 0 waiting for its due time, NULL leased. worker and seq: who claimed it, by which tick.
 CREATE TABLE holdfast_job (
     pk INTEGER PRIMARY KEY,
@@ -48,10 +56,7 @@ CREATE TABLE holdfast_job (
     progress_note TEXT,
     reason TEXT,
     error TEXT,
-    result BLOB,
-    retry BLOB,
-    headers BLOB,
-    payload BLOB NOT NULL
+    result BLOB
 );
 CREATE UNIQUE INDEX holdfast_job_id ON holdfast_job (ns, id);
 -- The last columns let claims, counts and looks at the next due time do without the table.
@@ -63,6 +68,7 @@ CREATE INDEX holdfast_job_asked ON holdfast_job (ns, worker, id, token, cancel_a
 -- ran_by: the worker of a plain success, whose attempt is told by this row and has none in holdfast_attempt.
 CREATE TABLE holdfast_done (
     pk INTEGER PRIMARY KEY,
+    body INTEGER NOT NULL,
     ns INTEGER NOT NULL,
     id TEXT NOT NULL,
     task TEXT NOT NULL,
@@ -89,10 +95,7 @@ CREATE TABLE holdfast_done (
     progress_note TEXT,
     reason TEXT,
     error TEXT,
-    result BLOB,
-    retry BLOB,
-    headers BLOB,
-    payload BLOB NOT NULL
+    result BLOB
 );
 CREATE UNIQUE INDEX holdfast_done_id ON holdfast_done (ns, id);
 CREATE INDEX holdfast_done_finished ON holdfast_done (ns, finished) WHERE state <> 6;

@@ -6,17 +6,43 @@ SELECT (SELECT count(*) FROM json_each(:ids) AS i
      + (SELECT count(*) FROM json_each(:keys) AS k CROSS JOIN holdfast_key AS h
         WHERE h.ns = :ns AND h.key = k.value);
 
--- name: add_plain
-INSERT INTO holdfast_job (ns, id, task, queue, priority, due, ready, created, payload)
-SELECT :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(f.value, '$[2]'),
-       json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'), json_extract(f.value, '$[4]') <= :now, :now,
-       substr(:long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]'))
+-- name: add_bodies
+INSERT INTO holdfast_body (payload)
+SELECT substr(:long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]')) FROM json_each(:rows) AS f;
+
+-- name: add_jobs
+-- Each under the number that its body got; those whose id is taken are left out.
+INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created)
+SELECT :first + f.key, :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
+       json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'),
+       json_extract(f.value, '$[4]') <= :now, :now
 FROM json_each(:rows) AS f
 WHERE NOT EXISTS (SELECT 1 FROM holdfast_done WHERE ns = :ns AND id = json_extract(f.value, '$[0]'))
 ON CONFLICT (ns, id) DO NOTHING;
 
--- name: add_created
-SELECT json_group_array(id) FROM holdfast_job NOT INDEXED WHERE pk > :last - :count AND pk <= :last AND ns = :ns;
+-- name: add_full_bodies
+INSERT INTO holdfast_body (payload, headers, retry)
+SELECT substr(:long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]')),
+       substr(:long, json_extract(f.value, '$[7]'), json_extract(f.value, '$[8]')),
+       substr(:long, json_extract(f.value, '$[9]'), json_extract(f.value, '$[10]'))
+FROM json_each(:rows) AS f;
+
+-- name: add_full_jobs
+INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created, key, tags, lease, timeout)
+SELECT :first + f.key, :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
+       json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'),
+       json_extract(f.value, '$[4]') <= :now, :now,
+       json_extract(f.value, '$[11]'), json_extract(f.value, '$[12]'), json_extract(f.value, '$[13]'),
+       json_extract(f.value, '$[14]')
+FROM json_each(:rows) AS f;
+
+-- name: added
+SELECT json_group_array(id) FROM holdfast_job NOT INDEXED WHERE pk BETWEEN :first AND :last;
+
+-- name: forget_unused_bodies
+DELETE FROM holdfast_body
+WHERE pk BETWEEN :first AND :last
+  AND pk NOT IN (SELECT pk FROM holdfast_job WHERE pk BETWEEN :first AND :last);
 
 -- name: key_holder
 SELECT job, until FROM holdfast_key WHERE ns = :ns AND key = :key;

@@ -4,6 +4,13 @@ DELETE FROM holdfast_job WHERE ns = :ns AND id IN (SELECT value FROM json_each(:
 -- name: forget_done
 DELETE FROM holdfast_done WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids));
 
+-- name: forget_bodies
+DELETE FROM holdfast_body WHERE pk IN (
+    SELECT pk FROM holdfast_job WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
+    UNION ALL
+    SELECT body FROM holdfast_done WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
+);
+
 -- name: forget_attempts
 DELETE FROM holdfast_attempt WHERE ns = :ns AND job IN (SELECT value FROM json_each(:ids));
 

@@ -1,10 +1,10 @@
 -- name: live_by_id
-SELECT {records} FROM holdfast_job
-WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids));
+SELECT {records} FROM holdfast_job AS j LEFT JOIN holdfast_body AS b ON b.pk = j.pk
+WHERE j.ns = :ns AND j.id IN (SELECT value FROM json_each(:ids));
 
 -- name: done_by_id
-SELECT {records_done} FROM holdfast_done
-WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids));
+SELECT {records_done} FROM holdfast_done AS j LEFT JOIN holdfast_body AS b ON b.pk = j.body
+WHERE j.ns = :ns AND j.id IN (SELECT value FROM json_each(:ids));
 
 -- name: attempts_by_token
 SELECT json_group_array(json_array(
@@ -36,17 +36,17 @@ SELECT {records} FROM (
     SELECT * FROM holdfast_job
     WHERE ns = :ns AND worker IS NOT NULL AND lease_until <= :now
     ORDER BY lease_until, id LIMIT :limit
-);
+) AS j LEFT JOIN holdfast_body AS b ON b.pk = j.pk;
 
 -- name: find
 SELECT {records} FROM (
     SELECT * FROM holdfast_job WHERE ns = :ns {conditions} ORDER BY id DESC LIMIT :limit
-);
+) AS j LEFT JOIN holdfast_body AS b ON b.pk = j.pk;
 
 -- name: find_done
 SELECT {records_done} FROM (
     SELECT * FROM holdfast_done WHERE ns = :ns {conditions} ORDER BY id DESC LIMIT :limit
-);
+) AS j LEFT JOIN holdfast_body AS b ON b.pk = j.body;
 
 -- name: count
 SELECT json_group_array(json_array(queue, state, jobs, due)) FROM (

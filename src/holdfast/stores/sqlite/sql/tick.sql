@@ -1,13 +1,13 @@
 -- name: complete
 -- Plain successes: the guarded copy is what makes them accepted; `forget_completed` removes just what it copied.
 INSERT INTO holdfast_done (
-    ns, id, task, queue, priority, due, state, run, failures, lost, suspect, version, token, ran_by, started, finished,
-    cancel_asked, created, lease, timeout, key, tags, progress, progress_note, result, retry, headers, payload
+    body, ns, id, task, queue, priority, due, state, run, failures, lost, suspect, version, token, ran_by, started, finished,
+    cancel_asked, created, lease, timeout, key, tags, progress, progress_note, result
 )
-SELECT j.ns, j.id, j.task, j.queue, j.priority, j.due, 3, j.run, 0, 0, 0, j.version + 1, j.token, j.worker,
+SELECT j.pk, j.ns, j.id, j.task, j.queue, j.priority, j.due, 3, j.run, 0, 0, 0, j.version + 1, j.token, j.worker,
        coalesce(j.started, :now - json_extract(m.value, '$[2]')), :now,
        j.cancel_asked, j.created, j.lease, j.timeout, j.key, j.tags, j.progress, j.progress_note,
-       substr(:long, json_extract(m.value, '$[3]'), json_extract(m.value, '$[4]')), j.retry, j.headers, j.payload
+       substr(:long, json_extract(m.value, '$[3]'), json_extract(m.value, '$[4]'))
 FROM json_each(:moves) AS m CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
 WHERE j.ns = :ns AND j.id = json_extract(m.value, '$[0]') AND j.token = json_extract(m.value, '$[1]')
   AND j.worker = :worker;
@@ -30,7 +30,7 @@ UPDATE holdfast_job SET ready = 1
 WHERE pk IN (
     SELECT j.pk FROM json_each(:queues) AS q CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_later
     WHERE j.ns = :ns AND j.queue = q.value AND j.ready = 0 AND j.due <= :now
-    LIMIT 10000
+    LIMIT 2000
 );
 
 -- name: claim
@@ -52,18 +52,22 @@ SELECT pk FROM ({turns}) ORDER BY turn, priority, due, id LIMIT :limit
 
 -- name: answer
 SELECT {records}, {situation}
-FROM holdfast_job INDEXED BY holdfast_job_leased WHERE ns = :ns AND worker = :worker AND seq = :seq;
+FROM holdfast_job AS j INDEXED BY holdfast_job_leased LEFT JOIN holdfast_body AS b ON b.pk = j.pk
+WHERE j.ns = :ns AND j.worker = :worker AND j.seq = :seq;
 
 -- name: situation
-    (SELECT json_group_array(name) FROM holdfast_queue WHERE ns = :ns AND paused = 1),
-    (SELECT json_group_array(json_array(id, token))
+-- Paused queues, own jobs that were asked to stop, whether the worker is live, the next due time.
+json_array(
+    json((SELECT json_group_array(name) FROM holdfast_queue WHERE ns = :ns AND paused = 1)),
+    json((SELECT json_group_array(json_array(id, token))
      FROM (SELECT id, token FROM holdfast_job INDEXED BY holdfast_job_asked
-           WHERE ns = :ns AND worker = :worker AND cancel_asked = 1 ORDER BY id)),
+           WHERE ns = :ns AND worker = :worker AND cancel_asked = 1 ORDER BY id))),
     EXISTS (SELECT 1 FROM holdfast_worker WHERE ns = :ns AND id = :worker AND live_until > :now),
     (SELECT min((SELECT min(due) FROM holdfast_job INDEXED BY holdfast_job_later
-                  WHERE ns = :ns AND queue = q.value AND ready = 0))
+                 WHERE ns = :ns AND queue = q.value AND ready = 0))
      FROM json_each(:queues) AS q
      WHERE q.value NOT IN (SELECT name FROM holdfast_queue WHERE ns = :ns AND paused = 1))
+)
 
 -- name: peek
 SELECT {situation},

@@ -13,9 +13,10 @@ from holdfast.engine.worker import Worker
 from holdfast.model.lifecycle import State
 from holdfast.model.options import NO_OPTIONS, Options
 from holdfast.model.overrides import Overrides
-from holdfast.model.records import AttemptRecord, Edit, JobRecord
+from holdfast.model.records import AttemptRecord, Edit, Extension, Held, JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.task import Call, Registry, TaskDefinition, define
+from holdfast.model.timing import SECOND
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from tests.engine.faulty import Faults, FaultyStore
@@ -131,9 +132,16 @@ class Rig:
         record = await self.job(job_id)
         assert await jobs.edit(job_id, record.version, Edit(ask_cancel=True)) is not None
 
-    async def reclaim(self) -> int:
+    async def mark_running(self, job_id: str) -> None:
+        """Records the start of a job that is held, as a heartbeat does."""
+        record = await self.job(job_id)
+        extension = Extension(job=job_id, token=record.token, lease=SECOND, elapsed=1)
         jobs = (await self.memory.connect("default")).jobs
-        return await Janitor(jobs, "janitor", self.settings, self.notices).reclaim()
+        assert await jobs.extend(record.worker or "", [extension]) == [Held.HELD]
+
+    async def reclaim(self) -> int:
+        session = await self.memory.connect("default")
+        return await Janitor(session, "janitor", self.settings, self.notices).reclaim()
 
 
 class Gate:

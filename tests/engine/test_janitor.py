@@ -75,7 +75,7 @@ async def test_one_job_that_cannot_be_moved_does_not_hold_up_the_others() -> Non
         times=float("inf"),
         when=lambda tick: any(move.job == jobs[2] for move in tick.moves),
     )
-    assert await Janitor(session.jobs, "janitor", rig.settings, rig.notices).reclaim() == 4
+    assert await Janitor(session, "janitor", rig.settings, rig.notices).reclaim() == 4
     states = [await rig.state(job) for job in jobs]
     assert states == [State.CLAIMED if job == jobs[2] else State.SCHEDULED for job in jobs]
 
@@ -93,6 +93,27 @@ async def test_a_worker_does_not_take_back_what_it_is_running_itself() -> None:
         gate.open()
         await rig.seen.wait("settled", job=job)
     assert await rig.outcomes(job) == ["success"]
+
+
+@pytest.mark.parametrize("cause", ["shutdown", "timeout"])
+async def test_a_handler_that_outlives_its_worker_is_a_loss_unless_it_was_cut_by_a_shutdown(
+    cause: str,
+) -> None:
+    rig = Rig(grace_seconds=0, kill_seconds=0.05, lease_seconds=60)
+    gate = Gate()
+    job = await rig.add(rig.task(gate.pass_blocking, timeout=0.2 if cause == "timeout" else None))
+    async with rig.serving():
+        await gate.wait_entered()
+        await rig.mark_running(job)
+        if cause == "timeout":
+            await rig.seen.wait("stuck", job=job)
+    gate.open()
+    rig.clock.advance(61)
+    assert await rig.reclaim() == 1
+    record = await rig.job(job)
+    assert (record.state, record.lost, record.suspect) == (
+        (State.SCHEDULED, 0, False) if cause == "shutdown" else (State.SCHEDULED, 1, True)
+    )
 
 
 async def test_more_jobs_than_one_batch_are_all_taken_back() -> None:
@@ -118,7 +139,7 @@ async def test_finished_jobs_are_removed_when_retention_is_over() -> None:
     await rig.drain()
     rig.clock.advance(61)
     session = await rig.memory.connect("default")
-    janitor = Janitor(session.jobs, "janitor", rig.settings, rig.notices)
+    janitor = Janitor(session, "janitor", rig.settings, rig.notices)
     assert await janitor.prune() == 450
     assert await session.jobs.states(jobs) == [None] * 450
     sweeping = asyncio.create_task(janitor.sweep())

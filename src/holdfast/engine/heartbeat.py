@@ -118,7 +118,7 @@ class Heartbeat:
         session = await self._store.connect(self._settings.namespace)
         try:
             keeper = Keeper(session, self._settings, self._worker, self._notices, self._holds, self._tell)
-            janitor = Janitor(session.jobs, self._worker, self._settings, self._notices, keeper.keys)
+            janitor = Janitor(session, self._worker, self._settings, self._notices, keeper.keys)
             _call(self._owner, self._begun)
             sweeping = asyncio.create_task(janitor.sweep())
             try:

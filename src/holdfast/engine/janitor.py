@@ -15,7 +15,7 @@ from holdfast.model.outcome import reclaim
 from holdfast.model.records import JobRecord, Move, Tick, Verdict
 from holdfast.model.settings import Settings
 from holdfast.model.timing import SECOND
-from holdfast.store import JobStore
+from holdfast.store import Session
 
 log = logging.getLogger("holdfast.janitor")
 
@@ -34,13 +34,14 @@ class Janitor:
 
     def __init__(
         self,
-        jobs: JobStore,
+        session: Session,
         worker: str,
         settings: Settings,
         notices: Notices,
         kept: Callable[[], AbstractSet[tuple[str, int]]] = frozenset,
     ) -> None:
-        self._jobs = jobs
+        self._jobs = session.jobs
+        self._fleet = session.fleet
         self._worker = worker
         self._settings = settings
         self._notices = notices
@@ -59,11 +60,18 @@ class Janitor:
             found = await self._jobs.expired(BATCH)
             kept = self._kept()
             expired = [record for record in found if (record.id, record.token) not in kept]
-            moves = [reclaim(record, self._settings.lost_limit) for record in expired]
+            moves = await self._moves(expired)
             won = await self._take_back(expired, moves)
             total += won
             if len(found) < BATCH or not won:
                 return total
+
+    async def _moves(self, expired: list[JobRecord]) -> list[Move]:
+        if not expired:
+            return []
+        known = {worker.id for worker in await self._fleet.workers()}
+        limit = self._settings.lost_limit
+        return [reclaim(record, limit, retired=record.worker not in known) for record in expired]
 
     async def prune(self) -> int:
         """Removes finished jobs that are older than retention, in small batches; how many."""

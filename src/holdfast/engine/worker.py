@@ -27,7 +27,7 @@ from holdfast.model.settings import Settings
 from holdfast.model.strategy import Rotating, Strategy
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
-from holdfast.store import Store
+from holdfast.store import Session, Store
 
 log = logging.getLogger("holdfast.worker")
 
@@ -70,7 +70,7 @@ class Worker:
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self.record = worker_record(queues, registry.names, settings.concurrency)
-        self._is_running = self._has_run = False
+        self._is_running = self._has_run = self._is_wedged = False
         self._starting: asyncio.Timeout | None = None
         self._ledger: Ledger | None = None
         self._pump: Pump | None = None
@@ -164,7 +164,7 @@ class Worker:
         session = await store.connect(settings.namespace)
         stack.push_async_callback(self._tidy, session.close)
         await session.fleet.register(self.record, settings.timing.lease)
-        stack.push_async_callback(self._tidy, lambda: session.fleet.retire(self.id))
+        stack.push_async_callback(self._tidy, lambda: self._retire(session))
         heartbeat = Heartbeat(
             store, settings, self.id, notices, self._held, self._tell_from_heartbeat, self._heartbeat_died
         )
@@ -192,6 +192,7 @@ class Worker:
             await pump.serve(until_idle=until_idle)
         finally:
             self._ledger = self._pump = None
+            self._is_wedged = any(hold.stop is not Stop.SHUTDOWN for hold in pump.slots.stuck)
             self.exit_code = self._code_after(pump)
             self._say("worker stopped", "worker_stopped", exit_code=self.exit_code)
 
@@ -201,6 +202,11 @@ class Worker:
         if pump.was_cut_short and self._signal is not None:
             return SIGNALLED + self._signal
         return FAILED if pump.left_something else DONE
+
+    async def _retire(self, session: Session) -> None:
+        """Takes leave, unless an attempt that should have ended by itself is left: that counts as a loss."""
+        if not self._is_wedged:
+            await session.fleet.retire(self.id)
 
     def _held(self) -> list[Hold]:
         return [] if self._ledger is None else self._ledger.holds()

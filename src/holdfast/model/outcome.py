@@ -196,14 +196,14 @@ def start(record: JobRecord, elapsed: int) -> Move:
     )
 
 
-def reclaim(record: JobRecord, lost_limit: int) -> Move:
+def reclaim(record: JobRecord, lost_limit: int, *, retired: bool = False) -> Move:
     """The move for a job whose lease has expired.
 
     Only a recorded start counts as a loss. Every job of a vanished worker becomes suspect, because any of
-    them may have been running when it vanished.
+    them may have been running when it vanished. A `retired` worker took its leave while a handler would not
+    stop: that is nobody's fault, so nothing is counted.
     """
-    started = record.state is State.RUNNING
-    lost = record.lost + started
+    lost = record.lost + (record.state is State.RUNNING and not retired)
     move = Move(
         job=record.id,
         token=record.token,
@@ -211,8 +211,8 @@ def reclaim(record: JobRecord, lost_limit: int) -> Move:
         outcome=Ending.LOST,
         failures=record.failures,
         lost=lost,
-        suspect=True,
-        reason="worker lost",
+        suspect=record.suspect or not retired,
+        reason="its worker ended before it did" if retired else "worker lost",
         if_expired=True,
     )
     if record.cancel_asked:

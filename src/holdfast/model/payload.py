@@ -45,7 +45,7 @@ def encode(value: object, *, limit: int, field: str, typed_keys: bool = False) -
 
     Keys of dicts must be strings, unless `typed_keys` says that the caller checks what they come back as.
     """
-    plain = _plain(value, field)
+    plain = value if type(value) in _SIMPLE else _plain(value, field)
     try:
         _check(plain, 0, typed_keys)
     except _Refused as refusal:

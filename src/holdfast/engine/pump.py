@@ -169,7 +169,7 @@ class Pump:
         slots, appetite = self.slots, self._appetite
         want = None
         if not self._is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, len(slots.buffer))
+            want = appetite.want(slots.free, slots.waiting)
         reports = self._take_reports()
         if not reports and want is None and not self._wants_to_listen():
             return
@@ -302,7 +302,7 @@ class Pump:
         """Waits until there is something to say or to ask for."""
         slots, appetite = self.slots, self._appetite
         self._kick.clear()
-        may_claim = not self._is_stopping and self._is_registered and slots.free > len(slots.buffer)
+        may_claim = not self._is_stopping and self._is_registered and slots.free > slots.waiting
         if self._outbox or (appetite.hungry and may_claim):
             await asyncio.sleep(0)
             return

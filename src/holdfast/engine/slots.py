@@ -64,6 +64,17 @@ class Slots:
     def free(self) -> int:
         return self.concurrency - len(self.running)
 
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for a slot. Suspects that wait for another suspect leave the slots to others.
+
+        Up to a batch of them; if they counted, nothing else would be claimed while one suspect runs.
+        """
+        if self._suspect is None:
+            return len(self.buffer)
+        suspects = sum(hold.record.suspect for hold in self.buffer)
+        return len(self.buffer) - min(suspects, self._runner.settings.batch)
+
     def fill(self) -> None:
         """Starts waiting jobs while there are free slots.
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from holdfast.engine.context import Context, Link, Stopped
 from holdfast.engine.failures import encoded_result, failed, one_line
+from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.frames import (
     HEADER,
     PYTHONPATH,
@@ -189,6 +190,24 @@ def listen(pipe: socket.socket, inbox: SimpleQueue[Assignment]) -> None:
         os._exit(PARENT_GONE)
 
 
+# A fork that the handler makes has its signals to itself: they must neither cancel the handler nor be
+# swallowed.
+
+
+def _hold_back() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+
+def _let_in() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+
+def _forget() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _let_in()
+
+
 def main(descriptor: int, python_path: str | None) -> None:
     """Serves the parent. `python_path` is what the variable was before it was set for this process."""
     os.environ.pop(PYTHONPATH)
@@ -196,10 +215,15 @@ def main(descriptor: int, python_path: str | None) -> None:
         os.environ[PYTHONPATH] = python_path
     sys.path.insert(0, str(Path.cwd()))
     pipe = socket.socket(fileno=descriptor)
+    pipe.set_inheritable(False)
+    os.register_at_fork(before=_hold_back, after_in_parent=_let_in, after_in_child=_forget)
     inbox: SimpleQueue[Assignment] = SimpleQueue()
     threading.Thread(target=listen, args=(pipe, inbox), daemon=True).start()
+    before = generation()
     while True:
-        pipe.sendall(frame(perform(pipe, inbox.get())))
+        word = frame(perform(pipe, inbox.get()))
+        end_copy(before)
+        pipe.sendall(word)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ class Child:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self._listening = asyncio.create_task(self._hang_up())
 
     @classmethod
     async def spawn(cls) -> Child:
@@ -73,6 +74,15 @@ class Child:
     async def _hear(self) -> Said:
         (length,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
         return said.decode(await self._reader.readexactly(length))
+
+    async def _hang_up(self) -> None:
+        """Listens no longer than the child lives: what it has started may hold the other end of the pipe.
+
+        What the child has said before is still heard.
+        """
+        await self._process.wait()
+        with suppress(OSError):
+            self._writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
 
     async def end(self, patience: float) -> int:
         """TERM, then KILL, the latter also for what the child itself has started; the exit code."""

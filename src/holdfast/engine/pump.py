@@ -14,6 +14,7 @@ from contextlib import suppress
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
 from holdfast.engine.exchange import Exchange, GaveUp, Report
+from holdfast.engine.forks import guarding
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.notices import Notices
@@ -83,7 +84,8 @@ class Pump:
         wakeups = self._session.wakeups
         end_listening = wakeups.listen(self.wake) if wakeups is not None else None
         try:
-            await self._serve(until_idle=until_idle)
+            with guarding(self._loop):
+                await self._serve(until_idle=until_idle)
         except BaseException:
             self.stop(0)
             with suppress(Exception):

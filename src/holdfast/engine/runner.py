@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.engine.context import Context, Link
 from holdfast.engine.failures import encoded_result, failed, one_line
+from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ids import new_id
 from holdfast.model.outcome import Failed, Outcome, Stop, Stopped, Succeeded, succeed
@@ -105,20 +106,25 @@ class Runner:
         if hold.stop is not None or hold.trust_until <= now():
             outcome = stopped(hold, hold.stop or Stop.LEASE_LOST)
         else:
+            before = generation()
             try:
                 outcome = self.succeeded(hold, await hold.definition.function(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
                 outcome = outcome_of(error, hold, self.settings.error_bytes)
+            end_copy(before)
         ended(hold, outcome)
 
     def run_blocking(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
         """The same for a blocking handler, on whatever thread this is called."""
         if hold.stop is not None or hold.trust_until <= now():
             return stopped(hold, hold.stop or Stop.LEASE_LOST)
+        before = generation()
         try:
             return self.succeeded(hold, hold.definition.function(*args, **kwargs))
         except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
             return outcome_of(error, hold, self.settings.error_bytes)
+        finally:
+            end_copy(before)
 
     def succeeded(self, hold: Hold, value: object) -> Succeeded:
         result = encoded_result(hold.definition, value, self.settings.result_bytes)

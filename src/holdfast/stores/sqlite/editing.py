@@ -1,7 +1,5 @@
 """What `edit`, `delete` and `prune` do."""
 
-from typing import Any
-
 import msgspec
 
 from holdfast.model.errors import KeyConflict
@@ -13,7 +11,7 @@ from holdfast.stores.sqlite.keys import key_holder, release_key, take_key
 from holdfast.stores.sqlite.transaction import Transaction
 from holdfast.stores.sqlite.writing import Tally, forget, rewrite
 
-_decode_rows = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
+_decode_rows = msgspec.json.Decoder(list[tuple[str, str, int, str | None]]).decode
 
 
 def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | None:

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any
@@ -22,7 +21,7 @@ from holdfast.stores.sqlite.transaction import Transaction
 
 _log = logging.getLogger(__name__)
 
-WATCH_EVERY = 0.02
+WATCH_EVERY = 0.025
 LONGEST_GROUP = 0.05
 _SHORTEST_WAIT = 0.000_5
 _LONGEST_WAIT = 0.005
@@ -46,7 +45,7 @@ class Writer:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._checkpointer = Checkpointer(address)
         self._connection: sqlite3.Connection | None = None
-        self._data_version: int | None = None
+        self._data_version: object = None
         self._next_watch = 0.0
         self._closing = False
         self._is_watching = False
@@ -61,6 +60,7 @@ class Writer:
     def watch(self, *, on: bool) -> None:
         """Whether to look out for what other processes write."""
         self._is_watching = on
+        self._next_watch = 0.0
         self._bell.put(None)
 
     def close(self) -> None:
@@ -75,15 +75,18 @@ class Writer:
 
     def _main(self) -> None:
         while not self._closing or self._urgent or self._ordinary:
-            with suppress(Empty):
+            try:
                 self._bell.get(timeout=self._pause())
+            except Empty:
+                self._next_watch = 0.0
             try:
                 while self._urgent or self._ordinary:
                     with self.at_work:
                         self._serve()
                         self._look_around()
-                with self.at_work:
-                    self._look_around()
+                if self._next_watch == 0.0:
+                    with self.at_work:
+                        self._look_around()
             except Exception:  # noqa: BLE001  the thread must live: callers wait for it
                 _log.exception("the writer failed")
         self._checkpointer.close()
@@ -190,20 +193,18 @@ class Writer:
         deliver(failed)
 
     def _look_around(self) -> None:
-        """Notices what others wrote, and makes a checkpoint when one is due."""
-        connection = self._connection
-        if connection is None and self._is_watching:
-            connection = self._connected()
+        """Notices now and then what others wrote, and makes a checkpoint when one is due."""
+        connection = self._connected() if self._is_watching else self._connection
         if connection is None:
             return
-        if self._pause() is not None and time.monotonic() >= self._next_watch:
-            self._next_watch = time.monotonic() + WATCH_EVERY * 0.9
-            [version] = connection.execute("PRAGMA data_version").fetchone()
+        now = time.monotonic()
+        if now >= self._next_watch:
+            self._next_watch = now + WATCH_EVERY
+            version = connection.execute("PRAGMA data_version").fetchone()
             if version != self._data_version:
-                if self._data_version is not None:
-                    self._checkpointer.note_sighting()
-                    self._tell(None)
                 self._data_version = version
+                self._checkpointer.note_sighting()
+                self._tell(None)
         self._checkpointer.run(connection)
 
     def _connected(self) -> sqlite3.Connection:

@@ -17,7 +17,8 @@ BY_ID = "holdfast_job_id (ns=? AND id=?)"
 
 PLANS = [
     (SQL.get("complete"), f"SEARCH j USING INDEX {BY_ID}"),
-    (SQL.get("forget_completed"), f"SEARCH {JOB} USING INDEX {BY_ID}"),
+    (SQL.get("forget_completed"), f"SEARCH {JOB} USING INTEGER PRIMARY KEY (rowid=?)"),
+    (SQL.get("claimed"), "SEARCH j USING INDEX holdfast_job_leased (ns=? AND worker=? AND seq=?)"),
     (SQL.get("forget_completed"), f"SEARCH {DONE} USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
     (SQL.get("tally_completed"), f"SEARCH {DONE} USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
     (SQL.get("promote"), "SEARCH j USING COVERING INDEX holdfast_job_later (ns=? AND queue=? AND due<?)"),

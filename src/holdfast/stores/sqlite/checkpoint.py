@@ -12,8 +12,8 @@ if sys.platform != "win32":
 
 _log = logging.getLogger(__name__)
 
-CHANGES = 4_000
-"""So many changed rows of our own, about a thousand pages, make a checkpoint due."""
+CHANGES = 16_000
+"""So many changed rows of our own, about four thousand pages, make a checkpoint due."""
 SIGHTINGS = 20
 """So often having seen that others wrote makes one due as well."""
 LARGE = 64 << 20

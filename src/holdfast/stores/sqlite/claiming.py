@@ -7,7 +7,9 @@ import msgspec
 from holdfast.model.lifecycle import WAITING
 from holdfast.model.records import JobRecord, Tick, Ticked, Verdict, Want
 from holdfast.stores.sqlite.feed import as_json
+from holdfast.stores.sqlite.fresh import fresh_records
 from holdfast.stores.sqlite.moving import apply_moves
+from holdfast.stores.sqlite.rows import WIDTH, Answer, Unreadable
 from holdfast.stores.sqlite.transaction import Transaction
 
 
@@ -49,7 +51,10 @@ def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:
         tx.run("promote", **parameters)
         if not gives_back:
             _claim(tx, tick.want, parameters)
-        claimed, more = tx.jobs_and_more("answer", **parameters)
+        if is_new:
+            claimed, more = _fresh(tx, tick.worker, parameters)
+        else:
+            claimed, more = tx.jobs_and_more("answer", **parameters)
         if before and not gives_back:
             claimed = [record for record in claimed if record.id not in before]
         _sort(claimed, tick.want)
@@ -75,6 +80,15 @@ def _claim(tx: Transaction, want: Want, parameters: dict[str, Any]) -> None:
         named = {f"queue{place}": queue for place, queue in enumerate(queues)}
         limits = {"limit": want.limit, "lease": want.lease}
         tx.run_statement(tx.sql.claim(len(queues)), {**parameters, **named, **limits})
+
+
+def _fresh(tx: Transaction, worker: str, parameters: dict[str, Any]) -> tuple[list[JobRecord], Answer | None]:
+    """What was just claimed, and the situation; None in its place if some had to be salvaged."""
+    try:
+        answer = tx.row("claimed", **parameters)
+        return fresh_records(answer, worker), answer[WIDTH:]
+    except Unreadable:
+        return tx.jobs("answer", **parameters), None
 
 
 def _sort(claimed: list[JobRecord], want: Want) -> None:

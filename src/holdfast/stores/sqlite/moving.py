@@ -15,6 +15,7 @@ from holdfast.stores.sqlite.rows import attempts
 from holdfast.stores.sqlite.transaction import Transaction
 from holdfast.stores.sqlite.writing import Tally, record_attempts, rewrite
 
+ID_LENGTH = 36
 _ACCEPTED = Verdict.ACCEPTED
 _REFUSED = Verdict.REFUSED
 _decode_ids = msgspec.json.Decoder(set[str]).decode
@@ -63,14 +64,18 @@ def _is_plain(move: Move) -> bool:
         and not move.suspect
         and move.reason is None
         and move.error is None
+        and move.elapsed is not None
+        and len(move.job) == ID_LENGTH
+        and move.job.isascii()
     )
 
 
 def _complete(tx: Transaction, worker: str, moves: list[Move]) -> set[str]:
     """Records plain successes; the jobs of those that were accepted."""
     run = Run()
-    rows = [(move.job, move.token, move.elapsed, *run.put(move.result)) for move in moves]
-    cursor = tx.run("complete", moves=as_json(rows), long=run.joined(), worker=worker)
+    rows = b"".join([_row(move, run) for move in moves])
+    tokens = as_json([move.token for move in moves])
+    cursor = tx.run("complete", tokens=tokens, moves=rows, long=run.joined(), worker=worker)
     count, last = cursor.rowcount, cursor.lastrowid
     if not count:
         return set()
@@ -79,6 +84,17 @@ def _complete(tx: Transaction, worker: str, moves: list[Move]) -> set[str]:
     if count == len(moves):
         return {move.job for move in moves}
     return _decode_ids(tx.row("completed", last=last, count=count)[0])
+
+
+def _row(move: Move, run: Run) -> bytes:
+    """The move as the statement takes it apart; a length of -1 is no result."""
+    offset, length = run.put(move.result)
+    return b"%b%020d%012d%012d" % (
+        move.job.encode(),
+        move.elapsed,
+        offset or 0,
+        -1 if length is None else length,
+    )
 
 
 class Sheet:

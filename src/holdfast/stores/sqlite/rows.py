@@ -35,10 +35,9 @@ class Unreadable(Exception):
 
 def records(answer: Answer) -> list[JobRecord]:
     """The jobs of an answer. Raises Unreadable if one is damaged."""
+    cut = _Cut(answer[1])
     try:
-        rows = _decode(answer[0])
-        cut = _Cut(answer[1])
-        found = [_record(row, cut) for row in rows]
+        found = [_record(row, cut) for row in _decode(answer[0])]
     except (msgspec.MsgspecError, ValueError, IndexError) as error:
         raise Unreadable from error
     if not cut.is_used_up():
@@ -72,7 +71,7 @@ def _record(row: Row, cut: "_Cut") -> JobRecord:
         retry=retry,
         headers=headers,
         key=row.key,
-        tags=() if row.tags is None else _decode_tags(row.tags),
+        tags=tags_of(row.tags),
         started=row.started,
         finished=row.finished,
         cancel_asked=row.cancel_asked != 0,
@@ -82,6 +81,10 @@ def _record(row: Row, cut: "_Cut") -> JobRecord:
         error=row.error,
         result=result,
     )
+
+
+def tags_of(stored: str | bytes | None) -> tuple[str, ...]:
+    return () if stored is None else _decode_tags(stored)
 
 
 class _Cut:
@@ -169,10 +172,6 @@ def _read_state(stored: Any) -> State:
     return STATES[code]
 
 
-def _read_tags(stored: Any) -> tuple[str, ...]:
-    return () if stored is None else _decode_tags(stored)
-
-
 def _read_progress(stored: Any) -> float | None:
     text = _read_text(stored)
     return None if text is None else float(text)
@@ -188,7 +187,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("result", "retry", "headers"), _read_bytes),
     "payload": _read_payload,
     "state": _read_state,
-    "tags": _read_tags,
+    "tags": tags_of,
     "progress": _read_progress,
 }
 

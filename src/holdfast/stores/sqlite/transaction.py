@@ -36,9 +36,8 @@ class Transaction:
         return cursor.execute(statement.sql, [parameters[name] for name in statement.names])
 
     def row(self, name: str, /, **parameters: Any) -> Answer:
-        """The one row of an answer."""
-        found: Answer = self.run(name, **parameters).fetchone()
-        return found
+        """The one row of an answer. Raises Unreadable if a damaged value cannot be part of it."""
+        return self._row(self.sql.get(name), parameters)
 
     def jobs(self, name: str, /, *, conditions: str = "", **parameters: Any) -> list[JobRecord]:
         """The jobs that a statement gives, in its order; `conditions` narrow it."""
@@ -49,13 +48,13 @@ class Transaction:
     ) -> tuple[list[JobRecord], Answer | None]:
         """The jobs, and what else was told with them; None in its place if some had to be salvaged."""
         try:
-            answer = self._whole(self.sql.get(name, conditions), parameters)
+            answer = self._row(self.sql.get(name, conditions), parameters)
             return records(answer), answer[WIDTH:]
         except Unreadable:
             plain = self.sql.get(f"{name}:plain", conditions)
             return [salvage(row) for row in self.run_statement(plain, parameters).fetchall()], None
 
-    def _whole(self, statement: Statement, parameters: dict[str, Any]) -> Answer:
+    def _row(self, statement: Statement, parameters: dict[str, Any]) -> Answer:
         try:
             answer: Answer = self.run_statement(statement, parameters).fetchone()
         except sqlite3.OperationalError as error:

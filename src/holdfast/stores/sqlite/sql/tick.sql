@@ -1,15 +1,17 @@
 -- name: complete
 -- Plain successes: the guarded copy is what makes them accepted; `forget_completed` removes just what it copied.
+-- A move is 80 bytes: id 36, elapsed 20, offset 12 and length 12 of its result. Cheaper to take apart than JSON.
 INSERT INTO holdfast_done (
     body, ns, id, task, queue, priority, due, state, run, failures, lost, suspect, version, token, ran_by, started, finished,
     cancel_asked, created, lease, timeout, key, tags, progress, progress_note, result
 )
 SELECT j.pk, j.ns, j.id, j.task, j.queue, j.priority, j.due, 3, j.run, 0, 0, 0, j.version + 1, j.token, j.worker,
-       coalesce(j.started, :now - json_extract(m.value, '$[2]')), :now,
+       coalesce(j.started, :now - CAST(substr(:moves, m.key * 80 + 37, 20) AS INTEGER)), :now,
        j.cancel_asked, j.created, j.lease, j.timeout, j.key, j.tags, j.progress, j.progress_note,
-       substr(:long, json_extract(m.value, '$[3]'), json_extract(m.value, '$[4]'))
-FROM json_each(:moves) AS m CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
-WHERE j.ns = :ns AND j.id = json_extract(m.value, '$[0]') AND j.token = json_extract(m.value, '$[1]')
+       substr(:long, CAST(substr(:moves, m.key * 80 + 57, 12) AS INTEGER),
+                     nullif(CAST(substr(:moves, m.key * 80 + 69, 12) AS INTEGER), -1))
+FROM json_each(:tokens) AS m CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
+WHERE j.ns = :ns AND j.id = CAST(substr(:moves, m.key * 80 + 1, 36) AS TEXT) AND j.token = m.value
   AND j.worker = :worker;
 
 -- name: completed
@@ -21,8 +23,7 @@ SELECT :ns, queue, 3, count(*) FROM holdfast_done WHERE pk > :last - :count AND 
 ON CONFLICT (ns, queue, state) DO UPDATE SET jobs = jobs + excluded.jobs;
 
 -- name: forget_completed
-DELETE FROM holdfast_job INDEXED BY holdfast_job_id
-WHERE ns = :ns AND id IN (SELECT id FROM holdfast_done WHERE pk > :last - :count AND pk <= :last);
+DELETE FROM holdfast_job WHERE pk IN (SELECT body FROM holdfast_done WHERE pk > :last - :count AND pk <= :last);
 
 -- name: promote
 -- In batches, so that a million jobs that are due at once do not hold up everybody.
@@ -49,6 +50,20 @@ ORDER BY priority, due, id LIMIT :limit
 
 -- name: chosen_of_many
 SELECT pk FROM ({turns}) ORDER BY turn, priority, due, id LIMIT :limit
+
+-- name: claimed
+SELECT json_group_array(json_array(
+           j.id, j.task, j.queue, j.priority, j.due, j.created, j.run, j.failures, j.lost, j.suspect, j.version,
+           j.token, j.lease_until, j.cancel_asked, length(CAST(b.payload AS BLOB)),
+           CASE WHEN coalesce(j.lease, j.timeout, j.key, j.tags, j.error, j.result, b.retry, b.headers) IS NULL
+                THEN NULL
+                ELSE json_array(j.lease, j.timeout, j.key, j.tags, j.error, length(CAST(j.result AS BLOB)),
+                                length(CAST(b.retry AS BLOB)), length(CAST(b.headers AS BLOB))) END)),
+       group_concat(CASE WHEN coalesce(j.result, b.retry, b.headers) IS NULL THEN b.payload
+                    ELSE ifnull(j.result, '') || ifnull(b.retry, '') || ifnull(b.headers, '') || b.payload END, ''),
+       {situation}
+FROM holdfast_job AS j INDEXED BY holdfast_job_leased LEFT JOIN holdfast_body AS b ON b.pk = j.pk
+WHERE j.ns = :ns AND j.worker = :worker AND j.seq = :seq;
 
 -- name: answer
 SELECT {records}, {situation}

@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     def say(line: str) -> None:
         sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  {line}\n")
 
-    outcomes = [run_case(case, plan, given.folder, say) for case in CASES if case.name in names]
+    chosen = [case for case in CASES if case.name in names]
+    outcomes = [run_case(case, plan, given.folder, say, patience=given.patience) for case in chosen]
     show(outcomes, console)
     write_json(outcomes, plan, given.json)
     write_markdown(outcomes, plan, given.json.with_suffix(".md"))
@@ -52,6 +53,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         default=Path("build/benchmarks.json"),
         metavar="FILE",
         help="where results go, and beside it the same as Markdown; the default is %(default)s",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="wait so long at most, before each measurement, for other processes to be calm (%(default)s)",
     )
     parser.add_argument(
         "--folder",

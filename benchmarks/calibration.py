@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS = 0.1
+CALM = 0.2
+"""Cores that others may use in a calm second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,17 @@ class Disturbance:
         if self._others is None or now is None:
             return None
         return max(0.0, (now - self._others) / (time.perf_counter() - self._begun))
+
+    @classmethod
+    def wait_for_calm(cls, patience: float) -> None:
+        """Waits, at most so many seconds, for a second in which others use next to nothing."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            disturbance = cls()
+            time.sleep(1)
+            cores = disturbance.cores()
+            if cores is None or cores < CALM:
+                return
 
     def _read(self) -> float | None:
         try:

@@ -34,8 +34,11 @@ class Outcome:
         return Spread.of([each[side][figure] for each in self.rounds])
 
 
-def run_case(case: Case, plan: Plan, folder: Path, say: Say) -> Outcome:
-    """Measures every side once a round; each round begins with another side."""
+def run_case(case: Case, plan: Plan, folder: Path, say: Say, *, patience: float = 0) -> Outcome:
+    """Measures every side once a round; each round begins with another side.
+
+    Before each measurement it waits up to `patience` seconds for other processes to be calm.
+    """
     outcome = Outcome(case)
     sides = _available(case, outcome)
     with TemporaryDirectory(dir=folder, prefix="bench-") as name:
@@ -47,6 +50,7 @@ def run_case(case: Case, plan: Plan, folder: Path, say: Say) -> Outcome:
             turn = number % len(sides)
             measured: dict[str, Figures] = {}
             for side in (*sides[turn:], *sides[:turn]):
+                Disturbance.wait_for_calm(patience)
                 measured[side.name] = _measure(side, plan, shared, outcome)
                 shown = ", ".join(f"{value:,.4g} {unit}" for unit, value in measured[side.name].items())
                 say(f"{case.name} {number + 1}/{plan.rounds}: {side.name}: {shown}")

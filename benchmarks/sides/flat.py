@@ -29,9 +29,7 @@ def prepare(plan: Plan, shared: Path) -> None:
     asyncio.run(_plant(path))
     connection = sqlite3.connect(path)
     with connection:
-        for table in ("holdfast_job", "holdfast_done"):
-            _multiply(connection, table, plan.flat_rows)
-        connection.execute("UPDATE holdfast_tally SET jobs = ? WHERE state = 3", (plan.flat_rows,))
+        _multiply(connection, plan.flat_rows)
     connection.close()
 
 
@@ -52,19 +50,24 @@ async def _plant(path: Path) -> None:
         await task.using(delay=YEAR).enqueue(0)
 
 
-def _multiply(connection: sqlite3.Connection, table: str, total: int) -> None:
-    """Copies the table's one row under ids, and for a waiting job due times, that grow."""
-    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "pk"]
-    values = {
-        "id": "substr(id, 1, length(id) - 12) || printf('%012x', n)",
-        "due": "due + n",
-    }
-    chosen = [values.get(column, column) for column in columns]
+def _multiply(connection: sqlite3.Connection, total: int) -> None:
+    """Copies the finished and the waiting job, the first and the second ever stored, under growing ids."""
+    grown = {"pk": "pk + n", "id": "substr(id, 1, length(id) - 12) || printf('%012x', n)", "due": "due + n"}
+    _copy(connection, "holdfast_body", total * 2 - 2, {"pk": "n + 2"})
+    _copy(connection, "holdfast_job", total - 1, grown)
+    _copy(connection, "holdfast_done", total - 1, grown | {"body": f"n + {total + 1}"})
+    connection.execute("UPDATE holdfast_tally SET jobs = ? WHERE state = 3", (total,))
+
+
+def _copy(connection: sqlite3.Connection, table: str, count: int, changed: dict[str, str]) -> None:
+    """Copies one row of the table so many times; `n` in what is changed counts the copies."""
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    chosen = [changed.get(column, column) for column in columns]
     connection.execute(
         f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?) "
         f"INSERT INTO {table} ({', '.join(columns)}) "
         f"SELECT {', '.join(chosen)} FROM numbers CROSS JOIN (SELECT * FROM {table} LIMIT 1)",
-        (total - 1,),
+        (count,),
     )
 
 

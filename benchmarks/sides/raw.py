@@ -27,13 +27,13 @@ SET state = 1, ready = NULL, run = run + 1, version = version + 1, token = max(t
 WHERE pk IN (SELECT pk FROM holdfast_job
              WHERE ns = 1 AND queue = 'default' AND ready = 1 AND task = 'noop_async'
              ORDER BY priority, due, id LIMIT :limit)
-RETURNING pk, token, id, task, run, payload
+RETURNING pk, token, id, task, run, (SELECT payload FROM holdfast_body AS b WHERE b.pk = holdfast_job.pk)
 """
 KEPT = """ns, id, task, queue, priority, due, run, failures, lost, suspect, token, cancel_asked, created,
-    lease, timeout, key, tags, progress, progress_note, retry, headers, payload"""
+    lease, timeout, key, tags, progress, progress_note"""
 COMPLETE = f"""
-INSERT INTO holdfast_done ({KEPT}, state, version, ran_by, started, finished, result)
-SELECT {KEPT}, 3, version + 1, worker, :now - :elapsed, :now, :result FROM holdfast_job
+INSERT INTO holdfast_done ({KEPT}, body, state, version, ran_by, started, finished, result)
+SELECT {KEPT}, pk, 3, version + 1, worker, :now - :elapsed, :now, :result FROM holdfast_job
 """
 ONE = "WHERE pk = :pk AND token = :token AND worker = :worker"
 ALL = "WHERE ns = 1 AND worker = :worker AND seq = :seq"

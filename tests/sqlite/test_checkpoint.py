@@ -48,10 +48,16 @@ def test_a_checkpoint_is_made_when_enough_was_changed_and_not_again_before_more_
     checkpointer.run(connection)
     assert modes == ["PRAGMA wal_checkpoint(PASSIVE)"]
     for _ in range(SIGHTINGS):
-        checkpointer.note_sighting()
+        checkpointer.run(connection)
+        assert len(modes) == 1
+        checkpointer.note_sighting(often=True)
     checkpointer.run(connection)
     checkpointer.run(connection)
     assert len(modes) == 2
+    for _ in range(2):
+        checkpointer.note_sighting(often=False)
+    checkpointer.run(connection)
+    assert len(modes) == 3
     checkpointer.close()
 
 

@@ -202,3 +202,14 @@ async def test_closing_waits_for_what_was_given_before(tmp_path: Path) -> None:
     assert (await adding)[0].created
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert not left & threads
+
+
+async def test_a_session_that_was_closed_is_of_no_use_and_starts_nothing(tmp_path: Path) -> None:
+    async with session_at(tmp_path) as session:
+        await session.jobs.add([new_job()])
+    before = set(threading.enumerate())
+    for call in (session.jobs.add([new_job()]), session.jobs.find(Query())):
+        with pytest.raises(StoreUnavailable, match="the session is closed"):
+            await call
+    await session.close()
+    assert set(threading.enumerate()) <= before

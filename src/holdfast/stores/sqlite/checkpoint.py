@@ -41,9 +41,9 @@ class Checkpointer:
         """Counts rows that this process has changed and committed."""
         self._changes += count
 
-    def note_sighting(self) -> None:
-        """Counts that another connection has written."""
-        self._sightings += 1
+    def note_sighting(self, *, often: bool) -> None:
+        """Counts that another connection has written; more if this process does not look often."""
+        self._sightings += 1 if often else SIGHTINGS // 2
 
     def is_due(self) -> bool:
         return self._changes >= CHANGES or self._sightings >= SIGHTINGS

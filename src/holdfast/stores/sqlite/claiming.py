@@ -1,5 +1,6 @@
 """What a tick does besides its moves: it claims, and tells the worker how things stand."""
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -70,8 +71,13 @@ def _asking(tick: Tick) -> dict[str, Any]:
         "worker": tick.worker,
         "seq": tick.seq,
         "queues": as_json(want.queues if want else ()),
-        "tasks": as_json(sorted(want.tasks) if want else ()),
+        "tasks": _task_names(want.tasks if want else frozenset()),
     }
+
+
+@lru_cache(maxsize=64)
+def _task_names(tasks: frozenset[str]) -> str:
+    return as_json(sorted(tasks))
 
 
 def _claim(tx: Transaction, want: Want, parameters: dict[str, Any]) -> None:

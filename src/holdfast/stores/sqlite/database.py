@@ -6,6 +6,7 @@ import sqlite3
 from threading import Lock
 from typing import ClassVar, TypeVar
 
+from holdfast.model.errors import StoreUnavailable
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.call import Call, Work
@@ -34,6 +35,7 @@ class Database:
         self._clock: Clock = clock or AnchoredClock(address.prefix)
         self._users = 0
         self._is_prepared = False
+        self._is_closed = False
         self.renew()
 
     def renew(self) -> None:
@@ -62,6 +64,7 @@ class Database:
             self._users -= 1
             if self._users > 0:
                 return
+            self._is_closed = True
             for key in [key for key, database in self._shared.items() if database is self]:
                 del self._shared[key]
         for reader in self._readers.values():
@@ -109,15 +112,21 @@ class Database:
 
     def _start_writer(self) -> Writer:
         with self._lock:
+            self._check_open()
             if self._writer is None:
                 self._writer = Writer(self._address, self._clock, self.listeners.tell)
             return self._writer
 
     def _start_reader(self, name: str) -> Reader:
         with self._lock:
+            self._check_open()
             if name not in self._readers:
                 self._readers[name] = Reader(self._address, self._clock, name)
             return self._readers[name]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable(f"{self._address.path}: the session is closed")
 
     def _watch(self, *, on: bool) -> None:
         if on or self._writer is not None:

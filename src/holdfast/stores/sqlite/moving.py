@@ -91,7 +91,7 @@ def _row(move: Move, run: Run) -> bytes:
     offset, length = run.put(move.result)
     return b"%b%020d%012d%012d" % (
         move.job.encode(),
-        move.elapsed,
+        move.elapsed or 0,
         offset or 0,
         -1 if length is None else length,
     )

@@ -22,6 +22,8 @@ from holdfast.stores.sqlite.transaction import Transaction
 _log = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.025
+ELECTED_EVERY = 0.25
+PAUSE_AFTER_FAULT = 1.0
 LONGEST_GROUP = 0.05
 _SHORTEST_WAIT = 0.000_5
 _LONGEST_WAIT = 0.005
@@ -47,6 +49,7 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._data_version: object = None
         self._next_watch = 0.0
+        self._is_curious = False
         self._closing = False
         self._is_watching = False
         self.at_work = Lock()
@@ -60,7 +63,7 @@ class Writer:
     def watch(self, *, on: bool) -> None:
         """Whether to look out for what other processes write."""
         self._is_watching = on
-        self._next_watch = 0.0
+        self._is_curious = True
         self._bell.put(None)
 
     def close(self) -> None:
@@ -78,22 +81,26 @@ class Writer:
             try:
                 self._bell.get(timeout=self._pause())
             except Empty:
-                self._next_watch = 0.0
+                self._is_curious = True
             try:
                 while self._urgent or self._ordinary:
                     with self.at_work:
                         self._serve()
                         self._look_around()
-                if self._next_watch == 0.0:
+                if self._is_curious:
+                    self._is_curious = False
                     with self.at_work:
                         self._look_around()
             except Exception:  # noqa: BLE001  the thread must live: callers wait for it
+                self._next_watch = time.monotonic() + PAUSE_AFTER_FAULT
                 _log.exception("the writer failed")
         self._checkpointer.close()
         self._disconnect()
 
     def _pause(self) -> float | None:
-        return WATCH_EVERY if self._is_watching or self._checkpointer.is_elected else None
+        if self._is_watching:
+            return WATCH_EVERY
+        return ELECTED_EVERY if self._checkpointer.is_elected else None
 
     def _serve(self) -> None:
         """One transaction, from the first call that waits to the answers."""
@@ -199,11 +206,11 @@ class Writer:
             return
         now = time.monotonic()
         if now >= self._next_watch:
-            self._next_watch = now + WATCH_EVERY
+            self._next_watch = now + (self._pause() or WATCH_EVERY) / 2
             version = connection.execute("PRAGMA data_version").fetchone()
             if version != self._data_version:
                 self._data_version = version
-                self._checkpointer.note_sighting()
+                self._checkpointer.note_sighting(often=self._is_watching)
                 self._tell(None)
         self._checkpointer.run(connection)
 

@@ -9,11 +9,17 @@ from hypothesis import settings
 
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.conformance import StoreConformance, Subject
+from holdfast.testing.conformance import (
+    MigrationPromises,
+    StoreConformance,
+    Subject,
+    TransactionPromises,
+    WakeupPromises,
+)
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
-class TestSqlite(StoreConformance):
+class TestSqlite(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -1,8 +1,17 @@
-"""The libraries themselves, where they are installed: `test_joining` has what they look like."""
+"""The libraries themselves: `test_joining` has what they look like."""
 
+import asyncio
 from pathlib import Path
 
+import aiosqlite
+import django
 import pytest
+import sqlalchemy
+from django.conf import settings as django_settings
+from django.db import connection
+from django.db.transaction import atomic, set_rollback
+from sqlalchemy import orm
+from sqlalchemy.ext import asyncio as aio
 
 from holdfast.model.errors import NotInTransaction
 from holdfast.stores.sqlite import SqliteStore
@@ -21,8 +30,6 @@ async def count(folder: Path) -> int:
 
 
 async def test_a_sqlalchemy_transaction(tmp_path: Path) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    orm = pytest.importorskip("sqlalchemy.orm")
     transactions = (await made_store(tmp_path)).transactions
     engine = sqlalchemy.create_engine(f"sqlite:///{file_of(tmp_path)}")
     with engine.begin() as connection:
@@ -40,8 +47,6 @@ async def test_a_sqlalchemy_transaction(tmp_path: Path) -> None:
 
 
 async def test_an_async_sqlalchemy_transaction(tmp_path: Path) -> None:
-    pytest.importorskip("aiosqlite")
-    aio = pytest.importorskip("sqlalchemy.ext.asyncio")
     transactions = (await made_store(tmp_path)).transactions
     engine = aio.create_async_engine(f"sqlite+aiosqlite:///{file_of(tmp_path)}")
     async with engine.begin() as connection:
@@ -56,7 +61,6 @@ async def test_an_async_sqlalchemy_transaction(tmp_path: Path) -> None:
 
 
 async def test_an_aiosqlite_transaction(tmp_path: Path) -> None:
-    aiosqlite = pytest.importorskip("aiosqlite")
     transactions = (await made_store(tmp_path)).transactions
     async with aiosqlite.connect(file_of(tmp_path)) as connection:
         with pytest.raises(NotInTransaction):
@@ -65,3 +69,19 @@ async def test_an_aiosqlite_transaction(tmp_path: Path) -> None:
         await transactions.add_in(connection, "default", [new_job()])
         await connection.commit()
     assert await count(tmp_path) == 1
+
+
+def test_a_django_transaction(tmp_path: Path) -> None:
+    transactions = asyncio.run(made_store(tmp_path)).transactions
+    databases = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": file_of(tmp_path)}}
+    django_settings.configure(DATABASES=databases)
+    django.setup()
+    with pytest.raises(NotInTransaction):
+        transactions.add_in_sync(connection, "default", [new_job()])
+    with atomic():
+        transactions.add_in_sync(connection, "default", [new_job()])
+    with atomic():
+        transactions.add_in_sync(connection, "default", [new_job()])
+        set_rollback(True)
+    connection.close()
+    assert asyncio.run(count(tmp_path)) == 1

@@ -22,6 +22,9 @@ module:
 
     TestMyMachine = MyMachine.TestCase
 
+A store with wake-ups, migrations or transactions of its own adds `WakeupPromises`, `MigrationPromises` or
+`TransactionPromises` to the bases of its test class.
+
 The first runs every test of every topic; each test has a store from the factory and a namespace of its own,
 so leftovers of other tests do no harm. The second drives your store and the memory store side by side and
 compares every answer; it needs a store that takes its time from a callable. A store that cannot gives an
@@ -78,7 +81,16 @@ from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
-__all__ = ["Case", "Promises", "StoreConformance", "Subject", "promise"]
+__all__ = [
+    "Case",
+    "MigrationPromises",
+    "Promises",
+    "StoreConformance",
+    "Subject",
+    "TransactionPromises",
+    "WakeupPromises",
+    "promise",
+]
 
 
 class StoreConformance(
@@ -100,8 +112,5 @@ class StoreConformance(
     ValuePromises,
     TransitionPromises,
     ConcurrencyPromises,
-    WakeupPromises,
-    MigrationPromises,
-    TransactionPromises,
 ):
-    """Every topic. A subclass named `Test…` gives the fixture `make_store`."""
+    """Every topic that each store must keep. A subclass named `Test…` gives the fixture `make_store`."""

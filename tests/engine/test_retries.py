@@ -35,6 +35,9 @@ class Strategy:
 class Afterless:
     after = 1.0
 
+    def __repr__(self) -> str:
+        return "Afterless()"
+
 
 @pytest.mark.parametrize(
     "answer",

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sqlite3
 import sys
 from collections import defaultdict
@@ -88,6 +89,20 @@ class Site:
         for worker in started:
             await worker.starts()
         return started
+
+    async def freeze(self, worker: Process) -> None:
+        """Stops the process where it holds no lock of the file, because with one nobody could go on."""
+
+        async def is_frozen() -> bool:
+            worker.signal(signal.SIGSTOP)
+            try:
+                await asyncio.wait_for(asyncio.to_thread(self.query, "BEGIN IMMEDIATE"), 1)
+            except TimeoutError:
+                worker.signal(signal.SIGCONT)
+                return False
+            return True
+
+        await until_async(is_frozen, "it is frozen between two transactions")
 
     def open_gate(self, name: str) -> None:
         """Lets handlers go on that wait for this gate."""

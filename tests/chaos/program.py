@@ -35,6 +35,7 @@ def leave(word: str, ctx: Context) -> None:
 
 
 def is_open(gate: str) -> bool:
+    """Whether whoever waits there may go on."""
     return Path(os.environ["CHAOS_EFFECTS"]).with_name(gate).exists()
 
 
@@ -70,19 +71,31 @@ async def wait_for(ctx: Context, gate: str) -> int:
     return ctx.run
 
 
+def pass_gate(gate: str) -> None:
+    while not is_open(gate):
+        time.sleep(0.01)  # blocks on purpose: a blocking handler that does not look at its context
+
+
 @app.task
 def wait_in_thread(ctx: Context, gate: str) -> None:
     leave("began", ctx)
-    while not is_open(gate):
-        time.sleep(0.01)  # blocks on purpose: a blocking handler that does not look at its context
+    pass_gate(gate)
     leave("ended", ctx)
+
+
+@app.task
+def wait_for_own_gate(ctx: Context) -> int:
+    """Waits for another gate in every run."""
+    leave("began", ctx)
+    pass_gate(f"gate-{ctx.run}")
+    leave("ended", ctx)
+    return ctx.run
 
 
 @app.task(run_in="process")
 def wait_in_process(ctx: Context, gate: str) -> None:
     leave("began", ctx)
-    while not is_open(gate):
-        time.sleep(0.01)  # blocks on purpose: a child process that is busy
+    pass_gate(gate)
     leave("ended", ctx)
 
 
@@ -159,17 +172,21 @@ def eat_memory(ctx: Context, group: str | None) -> None:
 
 
 @app.task(retry=Never())
-async def end_a_fork(ctx: Context) -> int:
-    """Makes a process by a fork and ends it by a signal; the signal that it ended by."""
+def end_a_fork(ctx: Context) -> int:
+    """Makes a process by a fork, which hears signals by itself, and ends it by one; its exit code."""
     leave("began", ctx)
+    reader, writer = os.pipe()
     fork = os.fork()
     if fork == 0:
-        time.sleep(60)  # blocks on purpose: until it is ended  # noqa: ASYNC251
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+        os.write(writer, b"x")
+        time.sleep(60)  # blocks on purpose: until it is ended
         os._exit(0)
+    os.read(reader, 1)
     os.kill(fork, signal.SIGTERM)
-    code = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])  # noqa: ASYNC222
+    code = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
     leave("ended", ctx)
-    return -code
+    return code
 
 
 @app.task(retry=Never())
@@ -226,16 +243,20 @@ async def pay(ctx: Context) -> None:
 
 
 @app.task
-def pay_blocking(ctx: Context) -> None:
+def pay_blocking(ctx: Context, gate: str | None = None) -> None:
     leave("began", ctx)
+    if gate is not None and ctx.run == 1:
+        pass_gate(gate)
     with ctx.sync_transaction() as tx:
         tx.connection.execute(LEDGER, (ctx.job.id, ctx.token))
     leave("ended", ctx)
 
 
 @app.task
-def pay_by_own_connection(ctx: Context) -> None:
+def pay_by_own_connection(ctx: Context, gate: str | None = None) -> None:
     leave("began", ctx)
+    if gate is not None and ctx.run == 1:
+        pass_gate(gate)
     path = os.environ["HOLDFAST_STORE"].removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -1,8 +1,10 @@
 """What commits with the completion happens once for each completed job, wherever its workers are killed."""
 
 import random
+import signal
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,26 @@ async def test_a_ledger_has_one_row_for_each_job_though_workers_are_killed_at_ra
         outcomes = [await site.outcomes(job) for job in jobs]
         assert all(each.count("success") == 1 for each in outcomes)
         assert max(map(len, outcomes)) > 1, "some were cut short"
+
+
+async def test_an_attempt_that_was_superseded_commits_nothing(tmp_path: Path) -> None:
+    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.2) as site:
+        site.query("CREATE TABLE ledger (job TEXT NOT NULL, token INTEGER NOT NULL)")
+        [frozen] = await site.workers(1)
+        jobs = await site.add(program.pay_blocking.call("gate"), program.pay_by_own_connection.call("gate"))
+        for job in jobs:
+            await site.began(job)
+        await site.freeze(frozen)
+        site.worker()
+        done = await site.finished(*jobs)
+        rows = site.query("SELECT job, token FROM ledger ORDER BY job")
+        assert rows == sorted((job.id, job.token) for job in done)
+        site.open_gate("gate")
+        frozen.signal(signal.SIGCONT)
+        for job in jobs:
+            await until_async(partial(site.outcomes, job), "the late end", ["superseded", "success"].__eq__)
+        assert site.query("SELECT job, token FROM ledger ORDER BY job") == rows
+        assert len(site.effects("ended")) == len(jobs)
 
 
 async def test_a_job_that_joined_a_transaction_shares_its_fate(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from holdfast import Call
 from tests.chaos import program
 from tests.chaos.harness import Site
-from tests.chaos.process import Process
 from tests.chaos.waiting import until, until_async
 
 pytestmark = pytest.mark.process
@@ -47,6 +46,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_and_works
     await asyncio.gather(
         thaw_after_take_over(tmp_path / "async", program.wait_for.call("gate")),
         thaw_after_take_over(tmp_path / "thread", program.wait_in_thread.call("gate")),
+        thaw_beside_the_rival(tmp_path / "rival"),
     )
 
 
@@ -55,7 +55,7 @@ async def thaw_after_take_over(folder: Path, call: Call) -> None:
         [frozen] = await site.workers(1)
         [job] = await site.add(call)
         first = await site.began(job)
-        await freeze(frozen, site)
+        await site.freeze(frozen)
         rival = site.worker()
         second = await site.began(job, count=2)
         assert (second.pid, second.run) == (rival.pid, 2)
@@ -73,19 +73,22 @@ async def thaw_after_take_over(folder: Path, call: Call) -> None:
         await site.check(more)
 
 
-async def freeze(worker: Process, site: Site) -> None:
-    """Stops the process where it holds no lock of the file, because with one nobody could go on."""
-
-    async def is_frozen() -> bool:
-        worker.signal(signal.SIGSTOP)
-        try:
-            await asyncio.wait_for(asyncio.to_thread(site.query, "BEGIN IMMEDIATE"), 1)
-        except TimeoutError:
-            worker.signal(signal.SIGCONT)
-            return False
-        return True
-
-    await until_async(is_frozen, "it is frozen between two transactions")
+async def thaw_beside_the_rival(folder: Path) -> None:
+    async with Site(folder, reclaim_seconds=0.5) as site:
+        [frozen] = await site.workers(1)
+        [job] = await site.add(program.wait_for_own_gate.call())
+        await site.began(job)
+        await site.freeze(frozen)
+        site.worker()
+        await site.began(job, count=2)
+        site.open_gate("gate-1")
+        frozen.signal(signal.SIGCONT)
+        await until_async(lambda: site.outcomes(job), "the late success", ["superseded"].__eq__)
+        assert (await site.stored(job)).state in {"claimed", "running"}, "it is the rival's"
+        site.open_gate("gate-2")
+        await site.finished(job)
+        assert await site.app.client.result(job.id) == 2
+        await site.check([job])
 
 
 async def test_a_handler_that_blocks_event_loop_or_interpreter_keeps_its_lease(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from time import monotonic
 
 import pytest
 
@@ -253,6 +254,24 @@ async def test_until_idle_is_not_over_while_the_worker_cannot_register() -> None
     assert await rig.worker().run(until_idle=True) == 0
     await forgetting
     assert await rig.state(job) is State.SUCCESS
+
+
+async def test_a_store_that_forgets_the_worker_at_once_is_not_asked_all_the_time() -> None:
+    rig = Rig(poll_seconds=0.2)
+    asked: list[float] = []
+    enough = asyncio.Event()
+
+    def forget(_: object) -> bool:
+        rig.memory._shelves["default"].workers.clear()
+        asked.append(monotonic())
+        if len(asked) == 5:
+            enough.set()
+        return False
+
+    rig.faults.plan("tick", when=forget)
+    async with rig.serving():
+        await enough.wait()
+    assert asked[4] - asked[0] >= 0.35, "at most two at each poll"
 
 
 async def test_an_attempt_that_outstays_its_timeout_loses_its_lease() -> None:

@@ -60,6 +60,7 @@ class Pump:
         self._outbox: list[Report] = []
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._is_registered = True
+        self._registered = 0.0
         self._reviewed = 0.0
         self._ticked = 0.0
         self._is_stopping = False
@@ -235,7 +236,7 @@ class Pump:
 
     async def _register(self) -> None:
         """Makes itself known again, after a pause so long that the store took this worker for dead."""
-        was_registered, self._is_registered = self._is_registered, False
+        self._is_registered = False
         try:
             async with asyncio.timeout(self._call_timeout):
                 await self._session.fleet.register(self._worker, self._settings.timing.lease)
@@ -244,7 +245,8 @@ class Pump:
             log.warning("cannot register", extra={"fields": fields})
         else:
             # A store that forgets at once is asked again at the next poll, not all the time.
-            self._is_registered = was_registered
+            self._is_registered = now() - self._registered > self._settings.poll_seconds
+            self._registered = now()
             self._appetite.hungry = True
 
     def _start_settled(self, hold: Hold, verdict: Verdict) -> None:

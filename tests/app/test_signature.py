@@ -135,6 +135,28 @@ def test_arguments_of_the_wrong_type_are_refused_by_name() -> None:
         Signature(unannotated).encode(("x" * 100,), {}, limit=100)
 
 
+def test_text_that_reads_as_a_naive_datetime_or_a_nan_is_refused_like_the_value_itself() -> None:
+    class Visit(BaseModel):
+        when: datetime
+
+    def handler(
+        at: datetime | None = None, share: Decimal = Decimal(0), visits: list[Visit] | None = None
+    ) -> None:
+        raise AssertionError
+
+    signature = Signature(handler, names={"Visit": Visit})
+    for name, value, place in (
+        ("at", "2026-01-02T03:04:05", "arguments.at"),
+        ("share", "NaN", "arguments.share"),
+        ("share", "-Infinity", "arguments.share"),
+        ("visits", [{"when": "2026-01-02T03:04:05"}], "arguments.visits"),
+    ):
+        with pytest.raises(InvalidJob) as caught:
+            signature.encode((), {name: value})
+        assert caught.value.field == place
+    assert signature.encode((), {"at": "2026-01-02T03:04:05Z", "share": "1.5"})
+
+
 def test_a_default_is_filled_in_when_the_job_is_run_not_when_it_is_stored() -> None:
     stored = Signature(unannotated).encode((1,), {})
     assert stored == b'{"a":1}'

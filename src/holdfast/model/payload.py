@@ -60,6 +60,17 @@ def encode_fields(
 
     `sort` puts sets and dicts into an order that is the same everywhere.
     """
+    return _pack(_checked(values, field, typed_keys=typed_keys, sort=sort), limit, field)
+
+
+def check_fields(values: Mapping[str, object], field: str) -> None:
+    """Refuses what `encode_fields` would refuse, for values that were read from JSON."""
+    _checked(values, field, typed_keys=True, sort=False)
+
+
+def _checked(
+    values: Mapping[str, object], field: str, *, typed_keys: bool, sort: bool
+) -> Mapping[str, object]:
     plain: Mapping[str, Any] = values
     if not _SIMPLE.issuperset(map(type, values.values())):
         order: Literal["deterministic"] | None = "deterministic" if sort else None
@@ -72,7 +83,7 @@ def encode_fields(
             _check(value, 0, typed_keys)
         except _Refused as refusal:
             raise refusal.as_error(f"{field}.{name}") from None
-    return _pack(plain, limit, field)
+    return plain
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -86,6 +97,12 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def has_sets(kind: Any) -> bool:
     """Whether values of the type contain sets, whose order differs from process to process."""
     return any(isinstance(each, inspect.SetType | inspect.FrozenSetType) for each in _kinds(kind))
+
+
+def reads_more_than_json(kind: Any) -> bool:
+    """Whether text may be read as what would be refused as a value: a naive datetime, a Decimal NaN."""
+    texts = inspect.DateTimeType | inspect.DecimalType | inspect.CustomType
+    return any(isinstance(each, texts) for each in _kinds(kind))
 
 
 def decode(compiled: msgspec.json.Decoder[Any], stored: bytes, field: str) -> Any:

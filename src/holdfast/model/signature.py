@@ -10,7 +10,17 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.model.errors import ConfigurationError, InvalidJob, Undecodable
-from holdfast.model.payload import PAYLOAD_LIMIT, UntypedKey, decode, decoder, encode, encode_fields, has_sets
+from holdfast.model.payload import (
+    PAYLOAD_LIMIT,
+    UntypedKey,
+    check_fields,
+    decode,
+    decoder,
+    encode,
+    encode_fields,
+    has_sets,
+    reads_more_than_json,
+)
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -45,6 +55,7 @@ class Signature:
         struct = self._struct(parameters, hints)
         self._arguments = self._compile(struct, "a parameter")
         self._sort = has_sets(struct)
+        self._check_read = reads_more_than_json(struct)
         returned = hints.get("return", Any) if keeps_result else Any
         returned = Any if returned in {typing.NoReturn, typing.Never} else returned
         self._result = self._compile(returned, "the return type (keep_result=False keeps none)")
@@ -62,8 +73,11 @@ class Signature:
             values = decode(self._arguments, stored, "arguments")
         except Undecodable as error:
             raise InvalidJob(error.field, str(error).removeprefix(f"{error.field}: ")) from None
-        if odd is not None and not self._is_same(values, bound):
-            raise odd
+        if odd is not None or self._check_read:
+            read = dict(zip(self._all, msgspec.structs.astuple(values), strict=True))
+            if odd is not None and any(read[name] != value for name, value in bound.items()):
+                raise odd
+            check_fields({name: read[name] for name in bound}, "arguments")
         return stored
 
     def decode(self, stored: bytes) -> tuple[list[Any], dict[str, Any]]:
@@ -118,10 +132,6 @@ class Signature:
         except TypeError as error:
             return InvalidJob("arguments", f"{error}; {self._where} takes {self._python}")
         return InvalidJob("arguments", f"they do not fit {self._where}{self._python}")
-
-    def _is_same(self, values: Any, bound: dict[str, Any]) -> bool:
-        read = dict(zip(self._all, msgspec.structs.astuple(values), strict=True))
-        return all(read[name] == value for name, value in bound.items())
 
     def _hints(self, function: Function, names: Mapping[str, Any] | None) -> dict[str, Any]:
         try:

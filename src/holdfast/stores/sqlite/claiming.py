@@ -71,7 +71,7 @@ def _asking(tick: Tick) -> dict[str, Any]:
         "worker": tick.worker,
         "seq": tick.seq,
         "queues": as_json(want.queues if want else ()),
-        "tasks": _task_names(want.tasks if want else frozenset()),
+        "tasks": _task_names(want.tasks) if want else "[]",
     }
 
 

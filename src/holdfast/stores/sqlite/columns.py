@@ -4,7 +4,8 @@ Each call into SQLite gives up the interpreter several times and must get it bac
 than the statement. So rows do not travel one by one: names and numbers are one JSON array, and long values
 one run of bytes beside it, which also keeps them as they are, whatever is in them.
 
-Statements here call a live or finished job `j`, its body `b`, and a row on its way in `f`.
+Statements here call a live or finished job `j`, its body `b`, a row on its way in `f`, and parameters that are
+used more than once `p`.
 """
 
 import msgspec
@@ -82,6 +83,7 @@ CHANGED = (
 
 CHANGED_TEXTS = ("reason", "error")
 _KEPT = ("ns", "id", "task", "run", "token", "created", "lease", "timeout", "progress", "progress_note")
+_ROWS = "(SELECT :long AS long) AS p CROSS JOIN json_each(:rows) AS f"
 _LIVE = {"finished": "NULL"}
 _DONE = {"worker": "NULL", "lease_until": "NULL"}
 
@@ -103,7 +105,7 @@ def _value(place: int) -> str:
 
 
 def _slice(place: int) -> str:
-    return f"substr(:long, {_value(place)}, {_value(place + 1)})"
+    return f"substr(p.long, {_value(place)}, {_value(place + 1)})"
 
 
 def _text(place: int) -> str:
@@ -127,7 +129,7 @@ def _move(source: str, target: str, pk: str, body: str, without: str, more: dict
     columns.pop(without, None)
     return (
         f"INSERT INTO {target} ({', '.join(columns)}) SELECT {', '.join(columns.values())} "
-        f"FROM json_each(:rows) AS f CROSS JOIN {source} AS j INDEXED BY {source}_id "
+        f"FROM {_ROWS} CROSS JOIN {source} AS j INDEXED BY {source}_id "
         f"WHERE j.ns = :ns AND j.id = {_value(0)}"
     )
 
@@ -141,7 +143,7 @@ def _change(table: str, without: str, more: dict[str, str]) -> str:
     return (
         f"UPDATE {table} AS j SET {', '.join(sets)} FROM ("
         f"SELECT k.pk AS pk, {', '.join(values)} "
-        f"FROM json_each(:rows) AS f CROSS JOIN {table} AS k INDEXED BY {table}_id "
+        f"FROM {_ROWS} CROSS JOIN {table} AS k INDEXED BY {table}_id "
         f"WHERE k.ns = :ns AND k.id = {_value(0)} LIMIT -1) AS e WHERE j.pk = e.pk"
     )
 
@@ -153,7 +155,7 @@ def _attempts() -> str:
     columns["error"] = _text(len(short) + 2)
     return (
         f"INSERT INTO holdfast_attempt (ns, {', '.join(columns)}) "
-        f"SELECT :ns, {', '.join(columns.values())} FROM json_each(:rows) AS f WHERE true "
+        f"SELECT :ns, {', '.join(columns.values())} FROM {_ROWS} WHERE true "
         "ON CONFLICT (ns, job, token) DO UPDATE SET outcome = excluded.outcome"
     )
 

@@ -1,17 +1,24 @@
 """Connections to the file: how each is opened, and what is refused."""
 
 import os
+import random
 import sqlite3
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.model.errors import StoreError
 from holdfast.stores.sqlite.address import Address
-from holdfast.stores.sqlite.faults import translated
+from holdfast.stores.sqlite.faults import is_locked, translated
+
+T = TypeVar("T")
 
 OLDEST = (3, 35, 0)
 CACHE_KIB = 20_000
+_SHORTEST_WAIT = 0.000_5
+_LONGEST_WAIT = 0.005
 
 
 def connect(address: Address, *, patience: float, read_only: bool = False) -> sqlite3.Connection:
@@ -44,6 +51,20 @@ def opened(address: Address) -> Generator[sqlite3.Connection]:
         raise translated(error, address.path) from error
 
 
+def insist(act: Callable[[], T], patience: float, rest: Callable[[float], None] = time.sleep) -> T:
+    """What the act gives; while another process holds a lock it is tried again, in short steps."""
+    deadline = time.monotonic() + patience
+    wait = _SHORTEST_WAIT
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() >= deadline:
+                raise
+        rest(wait * random.uniform(0.5, 1.5))
+        wait = min(_LONGEST_WAIT, wait * 1.3)
+
+
 def check_library() -> None:
     if sqlite3.sqlite_version_info < OLDEST:
         oldest = ".".join(map(str, OLDEST[:2]))
@@ -63,10 +84,17 @@ def create_file(path: Path) -> None:
         raise StoreError(f"{path}: cannot be created: {error.strerror}") from error
 
 
-def _prepare(connection: sqlite3.Connection, address: Address, *, read_only: bool) -> None:
-    [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+def _use_wal(connection: sqlite3.Connection, address: Address) -> None:
+    """Asks first: SQLite does not wait for others when it changes the mode, even to what it is."""
+    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StoreError(f"{address.path}: the write-ahead log is not possible here (journal mode {mode})")
+
+
+def _prepare(connection: sqlite3.Connection, address: Address, *, read_only: bool) -> None:
+    insist(lambda: _use_wal(connection, address), address.patience)
     [encoding] = connection.execute("PRAGMA encoding").fetchone()
     if encoding != "UTF-8":
         raise StoreError(f"{address.path}: the encoding is {encoding}, Holdfast needs UTF-8")

@@ -15,9 +15,10 @@ _PARAMETER = re.compile(r":([a-z]\w*)")
 
 
 class Statement(NamedTuple):
-    """SQL with numbered parameters, and their names in that order.
+    """SQL with a question mark for each parameter, and their names in that order.
 
-    Python gives up the interpreter for each parameter that it has to look up by name.
+    Python gives up the interpreter for each parameter that it has to look up by name, and some versions of it
+    take numbered ones for named.
     """
 
     sql: str
@@ -46,7 +47,7 @@ class Statements:
         """A statement; `conditions` narrow it, if it is one that can be narrowed."""
         found = self._ready.get((name, conditions))
         if found is None:
-            found = numbered(self._texts[name].replace("{conditions}", conditions))
+            found = unnamed(self._texts[name].replace("{conditions}", conditions))
             self._ready[name, conditions] = found
         return found
 
@@ -62,7 +63,7 @@ class Statements:
             else:
                 one_by_one = " UNION ALL ".join(f"SELECT * FROM ({turn})" for turn in turns)
                 chosen = _filled(self._texts["chosen_of_many"], {"{turns}": one_by_one})
-            self._claims[queues] = numbered(_filled(self._texts["claim"], {"{chosen}": chosen}))
+            self._claims[queues] = unnamed(_filled(self._texts["claim"], {"{chosen}": chosen}))
         return self._claims[queues]
 
 
@@ -75,9 +76,8 @@ def prefixed(sql: str, prefix: str) -> str:
     return sql if prefix == PREFIX else sql.replace(PREFIX, prefix)
 
 
-def numbered(sql: str) -> Statement:
-    names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
-    return Statement(_PARAMETER.sub(lambda found: f"?{names.index(found[1]) + 1}", sql), names)
+def unnamed(sql: str) -> Statement:
+    return Statement(_PARAMETER.sub("?", sql), tuple(_PARAMETER.findall(sql)))
 
 
 def _read() -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The thread that writes: all callers of the process share its transactions."""
 
 import logging
-import random
 import sqlite3
 import time
 from collections import deque
@@ -14,8 +13,8 @@ from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.call import Call, deliver
 from holdfast.stores.sqlite.checkpoint import Checkpointer
 from holdfast.stores.sqlite.clock import AnchoredClock, Clock
-from holdfast.stores.sqlite.connection import connect
-from holdfast.stores.sqlite.faults import is_locked, translated
+from holdfast.stores.sqlite.connection import connect, insist
+from holdfast.stores.sqlite.faults import translated
 from holdfast.stores.sqlite.statements import statements
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -25,8 +24,6 @@ WATCH_EVERY = 0.025
 ELECTED_EVERY = 0.25
 PAUSE_AFTER_FAULT = 1.0
 LONGEST_GROUP = 0.05
-_SHORTEST_WAIT = 0.000_5
-_LONGEST_WAIT = 0.005
 
 
 class Writer:
@@ -134,21 +131,14 @@ class Writer:
         self._checkpointer.note_changes(changes)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Takes the write lock, waiting for other processes in short steps: SQLite's own get long."""
-        deadline = time.monotonic() + self._address.patience
-        wait = _SHORTEST_WAIT
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not is_locked(error) or time.monotonic() >= deadline:
-                    raise
-            else:
-                return
-            self.at_work.release()
-            time.sleep(wait * random.uniform(0.5, 1.5))
-            self.at_work.acquire()
-            wait = min(_LONGEST_WAIT, wait * 1.3)
+        """Takes the write lock. SQLite itself would wait for other processes in ever longer steps."""
+        insist(lambda: connection.execute("BEGIN IMMEDIATE"), self._address.patience, rest=self._rest)
+
+    def _rest(self, seconds: float) -> None:
+        """Waits outside of the work, so that a fork need not wait for the lock too."""
+        self.at_work.release()
+        time.sleep(seconds)
+        self.at_work.acquire()
 
     def _run_together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> bool:
         """Runs what waits, as it comes; False if one failed after it had written something."""

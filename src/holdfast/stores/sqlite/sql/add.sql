@@ -22,10 +22,10 @@ ON CONFLICT (ns, id) DO NOTHING;
 
 -- name: add_full_bodies
 INSERT INTO holdfast_body (payload, headers, retry)
-SELECT substr(:long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]')),
-       substr(:long, json_extract(f.value, '$[7]'), json_extract(f.value, '$[8]')),
-       substr(:long, json_extract(f.value, '$[9]'), json_extract(f.value, '$[10]'))
-FROM json_each(:rows) AS f;
+SELECT substr(p.long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]')),
+       substr(p.long, json_extract(f.value, '$[7]'), json_extract(f.value, '$[8]')),
+       substr(p.long, json_extract(f.value, '$[9]'), json_extract(f.value, '$[10]'))
+FROM (SELECT :long AS long) AS p CROSS JOIN json_each(:rows) AS f;
 
 -- name: add_full_jobs
 INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created, key, tags, lease, timeout)

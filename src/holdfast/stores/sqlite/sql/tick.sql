@@ -6,12 +6,13 @@ INSERT INTO holdfast_done (
     cancel_asked, created, lease, timeout, key, tags, progress, progress_note, result
 )
 SELECT j.pk, j.ns, j.id, j.task, j.queue, j.priority, j.due, 3, j.run, 0, 0, 0, j.version + 1, j.token, j.worker,
-       coalesce(j.started, :now - CAST(substr(:moves, m.key * 80 + 37, 20) AS INTEGER)), :now,
+       coalesce(j.started, :now - CAST(substr(p.moves, m.key * 80 + 37, 20) AS INTEGER)), :now,
        j.cancel_asked, j.created, j.lease, j.timeout, j.key, j.tags, j.progress, j.progress_note,
-       substr(:long, CAST(substr(:moves, m.key * 80 + 57, 12) AS INTEGER),
-                     nullif(CAST(substr(:moves, m.key * 80 + 69, 12) AS INTEGER), -1))
-FROM json_each(:tokens) AS m CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
-WHERE j.ns = :ns AND j.id = CAST(substr(:moves, m.key * 80 + 1, 36) AS TEXT) AND j.token = m.value
+       substr(p.long, CAST(substr(p.moves, m.key * 80 + 57, 12) AS INTEGER),
+                     nullif(CAST(substr(p.moves, m.key * 80 + 69, 12) AS INTEGER), -1))
+FROM (SELECT :moves AS moves, :long AS long) AS p CROSS JOIN json_each(:tokens) AS m
+     CROSS JOIN holdfast_job AS j INDEXED BY holdfast_job_id
+WHERE j.ns = :ns AND j.id = CAST(substr(p.moves, m.key * 80 + 1, 36) AS TEXT) AND j.token = m.value
   AND j.worker = :worker;
 
 -- name: completed

@@ -33,7 +33,7 @@ fix: $(DEV_STAMP) ## Format, and repair what can be repaired by machine
 	@$(BIN)/ruff format .
 
 test: $(DEV_STAMP) ## Run all tests; ARGS="tests/model -x" for some
-	@$(BIN)/pytest -q $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
 
 demo: $(RUN_STAMP) ## Watch workers crash and the work get done (about 30 s, SQLite, no server)
 	@$(BIN)/holdfast demo $(ARGS)

@@ -70,7 +70,8 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     """Puts job, run, token and worker on every line."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {"fields": {**(self.extra or {}), **kwargs.pop("fields", {})}}
+        fields = {**kwargs.pop("fields", {}), **(self.extra or {})}
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), "fields": fields}
         return msg, kwargs
 
 

@@ -19,6 +19,7 @@ from holdfast.model.masking import mask
 from holdfast.model.settings import Settings
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "fields"}
+_HEAD = ("time", "level", "logger", "event")
 _FIRST = ("job", "task", "run", "token", "worker")
 _SILENT = frozenset({"args", "kwargs", "payload", "result"})
 _KEY = re.compile(r"[^A-Za-z0-9_.-]")
@@ -58,9 +59,14 @@ class _LineFormatter(logging.Formatter):
         for name in _FIRST:
             if name in fields:
                 yield name, fields.pop(name)
-        for name, value in fields.items():
-            if name not in _SILENT:
-                yield _KEY.sub("_", name), value
+        taken = {*_HEAD, *_FIRST, "traceback"}
+        for given, value in fields.items():
+            if given not in _SILENT:
+                name = _KEY.sub("_", given)
+                while name in taken:  # a fact that came with a payload must not pass for one of ours
+                    name += "_"
+                taken.add(name)
+                yield name, value
         if record.exc_info:
             yield "traceback", self.formatException(record.exc_info)
 
@@ -107,7 +113,7 @@ def _message(record: logging.LogRecord) -> str:
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     extra = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
     given = record.__dict__.get("fields")
-    return {**given, **extra} if isinstance(given, Mapping) else extra
+    return {**extra, **given} if isinstance(given, Mapping) else extra
 
 
 def _logfmt(value: object) -> str:

@@ -4,8 +4,8 @@ Each call into SQLite gives up the interpreter several times and must get it bac
 than the statement. So rows do not travel one by one: names and numbers are one JSON array, and long values
 one run of bytes beside it, which also keeps them as they are, whatever is in them.
 
-Statements here call a live or finished job `j`, its body `b`, a row on its way in `f`, and parameters that are
-used more than once `p`.
+Statements here call a live or finished job `j`, its body `b`, a row on its way in `f`, and parameters that
+are used more than once `p`.
 """
 
 import msgspec

@@ -41,6 +41,20 @@ async def test_a_job_and_the_users_row_are_committed_together(
     assert connection.text_factory is str
 
 
+def test_rows_and_texts_of_the_users_own_making_do_no_harm(
+    tmp_path: Path, connection: sqlite3.Connection
+) -> None:
+    connection.row_factory = lambda cursor, row: {"first": row[0]}
+    connection.text_factory = lambda text: text.decode().upper()
+    job = new_job()
+    for created in (True, False):
+        connection.execute("INSERT INTO bill VALUES (1)")
+        [added] = store_at(tmp_path).transactions.add_in_sync(connection, "default", [job])
+        assert (added.created, added.record.id) == (created, job.id)
+        connection.commit()
+    assert connection.execute("SELECT 'kept'").fetchone() == {"first": "KEPT"}
+
+
 async def test_a_rollback_takes_job_key_and_namespace_with_it(
     tmp_path: Path, connection: sqlite3.Connection
 ) -> None:

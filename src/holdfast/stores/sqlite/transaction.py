@@ -13,7 +13,8 @@ from holdfast.stores.sqlite.statements import Statement, Statements
 class Transaction:
     """A connection with a transaction open on it, for one namespace, at one moment of the store's clock.
 
-    The connection must give text as bytes: a damaged row must not keep the others from being read.
+    The connection must give plain rows with text as bytes: a damaged row must not keep the others from being
+    read.
     """
 
     __slots__ = ("_connection", "now", "ns", "sql")
@@ -31,9 +32,7 @@ class Transaction:
     def run_statement(self, statement: Statement, parameters: dict[str, Any]) -> sqlite3.Cursor:
         parameters["ns"] = self.ns
         parameters["now"] = self.now
-        cursor = self._connection.cursor()
-        cursor.row_factory = None
-        return cursor.execute(statement.sql, [parameters[name] for name in statement.names])
+        return self._connection.execute(statement.sql, [parameters[name] for name in statement.names])
 
     def row(self, name: str, /, **parameters: Any) -> Answer:
         """The one row of an answer. Raises Unreadable if a damaged value cannot be part of it."""

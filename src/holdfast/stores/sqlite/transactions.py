@@ -75,11 +75,14 @@ class SqliteTransactions:
             thread.shutdown(wait=False)
 
     def _begin(self) -> sqlite3.Connection:
+        connection = None
         try:
             connection = connect(self._address, patience=self._address.patience)
             connection.text_factory = str
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
             raise translated(error, self._address.path) from error
         return connection
 
@@ -91,8 +94,8 @@ class SqliteTransactions:
             raise translated(error, self._address.path, committing=True) from error
 
     def _work(self, connection: sqlite3.Connection, namespace: str, work: Callable[[Transaction], T]) -> T:
-        text_factory = connection.text_factory
-        connection.text_factory = bytes
+        factories = connection.text_factory, connection.row_factory
+        connection.text_factory, connection.row_factory = bytes, None
         try:
             self._check_file(connection)
             tx = Transaction(connection, statements(self._address.prefix), 0, self._now(connection))
@@ -111,7 +114,7 @@ class SqliteTransactions:
         except sqlite3.Error as error:
             raise translated(error, self._address.path) from error
         finally:
-            connection.text_factory = text_factory
+            connection.text_factory, connection.row_factory = factories
 
     def _now(self, connection: sqlite3.Connection) -> int:
         if self._clock is not None:

@@ -12,6 +12,7 @@ async def aside(work: Callable[[], T]) -> T:
     """What the work gives, done on a thread of its own.
 
     Not on the loop's executor: that is gone when the interpreter ends, and a file must be let go even then.
+    From Python 3.12 on no thread can be started then either: the work is done here, and the loop waits.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -32,5 +33,8 @@ async def aside(work: Callable[[], T]) -> T:
         else:
             loop.call_soon_threadsafe(settle, result, None)
 
-    Thread(target=run, name="holdfast-aside", daemon=True).start()
+    try:
+        Thread(target=run, name="holdfast-aside", daemon=True).start()
+    except RuntimeError:
+        return work()
     return await done

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,6 +73,18 @@ def check_library() -> None:
             f"SQLite {sqlite3.sqlite_version} is too old: Holdfast needs {oldest} or newer. "
             "It belongs to Python's sqlite3 module: use a newer Python or system library"
         )
+    if not _has_json():
+        raise StoreError(f"SQLite {sqlite3.sqlite_version} was built without JSON, which Holdfast needs")
+
+
+@lru_cache(maxsize=1)
+def _has_json() -> bool:
+    """Before 3.38 it was a choice of whoever built SQLite."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            return bool(connection.execute("SELECT json_array(1)").fetchone())
+        except sqlite3.OperationalError:
+            return False
 
 
 def create_file(path: Path) -> None:

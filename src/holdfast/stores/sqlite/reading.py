@@ -37,21 +37,31 @@ def states(tx: Transaction, job_ids: Sequence[str]) -> list[JobRecord | None]:
 def find(tx: Transaction, query: Query) -> list[JobRecord]:
     """Pages in the order of ids, merged: one of the live jobs, one of each wanted state of finished ones."""
     wanted = query.states or frozenset(State)
-    finished = [CODES[state] for state in wanted & FINISHED]
+    limit = max(0, query.limit)
     live = [CODES[state] for state in wanted - FINISHED]
     pages: list[list[JobRecord]] = []
     if live:
-        pages.append(_page(tx, "find", query, f"state IN ({', '.join(map(str, live))})"))
-    if finished and query.worker is None:
-        # Literal numbers, because only then SQLite sees that a partial index fits.
-        states = [f"state = {code}" + (" AND state <> 3" if code != 3 else "") for code in finished]
-        pages += [_page(tx, "find_done", query, state) for state in (states if query.states else ["true"])]
-    merged = merge(*pages, key=attrgetter("id"), reverse=True)
-    return list(islice(merged, max(0, query.limit)))
+        pages.append(_page(tx, "find", query, f"state IN ({', '.join(map(str, live))})", limit))
+    if query.worker is None:
+        for code in sorted(CODES[state] for state in wanted & FINISHED):
+            # Literal numbers, because only then SQLite sees that a partial index fits.
+            state = f"state = {code}" + (" AND state <> 3" if code != 3 else "")
+            pages.append(_page(tx, "find_done", query, state, min(limit, _finished(tx, query, code))))
+    return list(islice(merge(*pages, key=attrgetter("id"), reverse=True), limit))
 
 
-def _page(tx: Transaction, name: str, query: Query, state: str) -> list[JobRecord]:
-    parameters: dict[str, Any] = {"limit": max(0, query.limit)}
+def _finished(tx: Transaction, query: Query, code: int) -> int:
+    """How many there are at most: nobody should look through a million jobs for one that is not there."""
+    conditions = "" if query.queue is None else " AND queue = :queue"
+    found = tx.sql.get("finished", conditions)
+    row = tx.run_statement(found, {"queue": query.queue, "state": code}).fetchone()
+    return int(row[0])
+
+
+def _page(tx: Transaction, name: str, query: Query, state: str, limit: int) -> list[JobRecord]:
+    if not limit:
+        return []
+    parameters: dict[str, Any] = {"limit": limit}
     conditions = [state]
     for field, condition in _CONDITIONS.items():
         value = getattr(query, field)

@@ -48,6 +48,9 @@ SELECT {records_done} FROM (
     SELECT * FROM holdfast_done WHERE ns = :ns {conditions} ORDER BY id DESC LIMIT :limit
 ) AS j LEFT JOIN holdfast_body AS b ON b.pk = j.body;
 
+-- name: finished
+SELECT coalesce(sum(jobs), 0) FROM holdfast_tally WHERE ns = :ns AND state = :state{conditions};
+
 -- name: count
 SELECT json_group_array(json_array(queue, state, jobs, due)) FROM (
     SELECT queue, state, sum(jobs) AS jobs, sum(due) AS due FROM (

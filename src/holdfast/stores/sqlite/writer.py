@@ -199,8 +199,9 @@ class Writer:
             self._next_watch = now + (self._pause() or WATCH_EVERY) / 2
             version = connection.execute("PRAGMA data_version").fetchone()
             if version != self._data_version:
+                if self._data_version is not None:
+                    self._checkpointer.note_sighting(often=self._is_watching)
                 self._data_version = version
-                self._checkpointer.note_sighting(often=self._is_watching)
                 self._tell(None)
         self._checkpointer.run(connection)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -13,7 +12,16 @@ from uuid import UUID
 from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id
 from holdfast.engine.results import Results
-from holdfast.model.errors import IdConflict, InvalidJob, JobGone, KeyConflict, StateConflict, VersionConflict
+from holdfast.model.errors import (
+    IdConflict,
+    InvalidJob,
+    JobGone,
+    KeyConflict,
+    OutcomeUnknown,
+    StateConflict,
+    StoreError,
+    VersionConflict,
+)
 from holdfast.model.explanation import Explanation, Surroundings, explain
 from holdfast.model.job import Attempt, Job, ResultSource
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
@@ -96,12 +104,23 @@ class Client:
         return self.job((await self.enqueue(call.to_new_job(new_id()))).record)
 
     async def enqueue_many(self, calls: Iterable[Call]) -> list[Job[Any]]:
-        """Stores many, a batch per commit. A conflict is raised after the others are stored."""
+        """Stores many, a batch per commit. A conflict is raised after the others are stored.
+
+        If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored; with
+        ids or keys of their own they can all be given again.
+        """
         jobs = [call.to_new_job(new_id()) for call in calls]
         size = self.settings.batch
-        parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-        answers = await asyncio.gather(*(self._enqueuer.add(part) for part in parts))
-        added = [each for answer in answers for each in answer]
+        added: list[Added] = []
+        for start in range(0, len(jobs), size):
+            try:
+                added += await self._enqueuer.add(jobs[start : start + size])
+            except StoreError as error:
+                if not added:
+                    raise
+                raise OutcomeUnknown(
+                    f"{len(added)} of {len(jobs)} jobs were stored, then: {error}"
+                ) from error
         for job, each in zip(jobs, added, strict=True):
             if each.conflict is not None:
                 refuse(job, each)

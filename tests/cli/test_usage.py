@@ -31,6 +31,10 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (["enqueue", "shop:app", "add", "5"], "the arguments must be a JSON object (by name) or an array"),
         (["enqueue", "shop:app", "add", '["x"]', "--store", "memory://"], "arguments.a: "),
         (
+            ["enqueue", "shop:app", "add", "[1]", "--store", "memory://"],
+            "a job in memory:// would be gone when this command ends; name another with --store.",
+        ),
+        (
             ["enqueue", "shop:app", "add", "[1]", "--queue", "a\nb", "--store", "memory://"],
             "queue: 'a\\nb' is",
         ),
@@ -39,6 +43,10 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
             "'xyz' is neither a job id nor at least four characters of the start of one.",
         ),
         (["dlq", "replay", "--store", "memory://"], "give either IDs, or --all, --queue or --task."),
+        (
+            ["stats", "--store", "nothing://user:secret@host/db"],
+            "store: no store is known for 'nothing://***@host/db'; known are memory://, sqlite://",
+        ),
         (["stats", "--store", "nonsense"], "store: 'nonsense' is not a store URL"),
         (["stats", "--namespace", "a b"], "namespace: 'a b' is not a valid name"),
     ],

@@ -47,11 +47,13 @@ def enqueue(
     """
     args, kwargs = _parse(arguments)
     application = load_app(app).configured(store=store, namespace=namespace)
-    chosen = _find(application, task).using(tags=tags or None, **options)
+    call = _find(application, task).using(tags=tags or None, **options).call(*args, **kwargs)
+    if application.settings.store.startswith("memory:"):
+        raise WrongUse("a job in memory:// would be gone when this command ends; name another with --store.")
 
     async def work() -> None:
         async with application:
-            job = await chosen.enqueue(*args, **kwargs)
+            [job] = await application.enqueue_many([call])
         if as_json:
             show_json({"job": job_document(job)})
         else:

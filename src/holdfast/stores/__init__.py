@@ -60,7 +60,7 @@ def _open_registered(point: EntryPoint, url: str, auto_migrate: bool | None) -> 
 def _masked(url: str) -> str:
     """The URL without what may be secret: user, password and query."""
     plain, question, _ = url.partition("?")
-    return re.sub(r"(^|//).*@", r"\1***@", plain, flags=re.DOTALL) + (question and "?***")
+    return re.sub(r"^([^/@]*//)?.*@", r"\1***@", plain, flags=re.DOTALL) + (question and "?***")
 
 
 def _example() -> str:

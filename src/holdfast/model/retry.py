@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol, TypeAlias, Union
 
 import msgspec
@@ -55,14 +56,22 @@ class RetryStrategy(Protocol):
     def decide(self, failure: Failure, random: float) -> Again | None: ...
 
 
+_DURATIONS = frozenset({"base", "cap", "step", "wait"})
+
+
 class _Bounded(msgspec.Struct, frozen=True, tag=True):
     max_retries: int = 3
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < 1e9:
-                raise ConfigurationError(f"{value!r} is not a number from 0 up", setting=f"retry.{name}")
+            if isinstance(value, timedelta) and name in _DURATIONS:
+                value = value.total_seconds()
+                msgspec.structs.force_setattr(self, name, value)
+            whole = name == "max_retries"
+            if not isinstance(value, int if whole else int | float) or not 0 <= value < 1e9:
+                kind = "a whole number" if whole else "a number"
+                raise ConfigurationError(f"{value!r} is not {kind} from 0 to 1e9", setting=f"retry.{name}")
 
     def decide(self, failure: Failure, random: float) -> Again | None:
         if failure.failures > self.max_retries:
@@ -76,38 +85,39 @@ class _Bounded(msgspec.Struct, frozen=True, tag=True):
 class Exponential(_Bounded, frozen=True, tag="exponential"):
     """Waits base, base × factor, base × factor² … seconds, at most `cap`, plus up to `jitter` of that."""
 
-    base: float = 2.0
+    base: Seconds = 2.0
     factor: float = 2.0
-    cap: float = 3600.0
+    cap: Seconds = 3600.0
     jitter: float = 0.5
 
     def delay(self, failures: int, random: float) -> float:
+        base, cap = seconds(self.base), seconds(self.cap)
         try:
-            plain = min(self.cap, self.base * float(self.factor) ** (failures - 1))
+            plain = min(cap, base * float(self.factor) ** (failures - 1))
         except OverflowError:
-            plain = self.cap if self.base else 0.0
+            plain = cap if base else 0.0
         return plain * (1 + self.jitter * random)
 
 
 class Linear(_Bounded, frozen=True, tag="linear"):
     """Waits step, 2 × step, 3 × step … seconds, at most `cap`, plus up to `jitter` of that."""
 
-    step: float = 10.0
-    cap: float = 3600.0
+    step: Seconds = 10.0
+    cap: Seconds = 3600.0
     jitter: float = 0.5
 
     def delay(self, failures: int, random: float) -> float:
-        return min(self.cap, self.step * failures) * (1 + self.jitter * random)
+        return min(seconds(self.cap), seconds(self.step) * failures) * (1 + self.jitter * random)
 
 
 class Fixed(_Bounded, frozen=True, tag="fixed"):
     """Waits the same time each time, plus up to `jitter` of that."""
 
-    wait: float = 10.0
+    wait: Seconds = 10.0
     jitter: float = 0.0
 
     def delay(self, failures: int, random: float) -> float:
-        return self.wait * (1 + self.jitter * random)
+        return seconds(self.wait) * (1 + self.jitter * random)
 
 
 class Immediate(msgspec.Struct, frozen=True, tag="immediate"):
@@ -143,13 +153,13 @@ class ByException:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A plain function as a strategy: seconds to wait, or None to stop."""
+    """A plain function as a strategy: how long to wait, or None to stop."""
 
-    function: Callable[[Failure], float | None]
+    function: Callable[[Failure], Seconds | None]
 
     def decide(self, failure: Failure, random: float) -> Again | None:
         after = self.function(failure)
-        return None if after is None else Again(after)
+        return None if after is None else Again(seconds(after))
 
 
 _decoder: msgspec.json.Decoder[Storable] = msgspec.json.Decoder(Storable)

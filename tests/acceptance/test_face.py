@@ -23,6 +23,7 @@ from holdfast import (
     NotInTransaction,
     ResultNotKept,
     Retry,
+    State,
     Task,
     VersionConflict,
 )
@@ -170,7 +171,7 @@ async def test_jobs_are_found_page_by_page_edited_paused_and_replayed(url: str) 
         await app.queues.resume("default")
         await app.worker().run(until_idle=True)
         stats = await app.stats()
-        assert (stats.by_state["dlq"], stats.by_queue["default"].scheduled) == (1, 5)
+        assert (stats.by_state[State.DLQ], stats.by_queue["default"].scheduled) == (1, 5)
         assert (stats.queued, stats.scheduled, stats.in_progress, stats.completed) == (0, 5, 0, 0)
         assert (stats.failed, stats.cancelled) == (1, 0)
         assert [each.id for each in await app.find(state="dlq", queue="default", limit=50)] == [waits.id]

@@ -12,7 +12,8 @@ from holdfast import ConfigurationError, Holdfast, InvalidJob, PayloadTooLarge, 
 LIMIT = 262_144
 FRAME = len('{"x":""}')
 NAMES = [
-    "a'b", 'a"b', "a:b", "a{b}", "a\nb", "a\rb", "a\0b", "a" * 300, "a\u202eb", "a b", "", "\ud800", "é", "a\n",
+    "a'b", 'a"b', "a\nb", "a\rb", "a\0b", "a" * 300, "a\u202eb", "a b", "", "\ud800", "é", "a\n",
+    "a:b", "a{b}",
 ]  # fmt: skip
 
 

@@ -1,8 +1,11 @@
 """What commits with the completion happens once for each completed job, wherever its workers are killed."""
 
+import asyncio
+import gc
 import random
 import signal
 import sqlite3
+import threading
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,6 +20,7 @@ pytestmark = pytest.mark.process
 
 JOBS = 60
 KILLS = 8
+TRANSACTION = "holdfast-transaction"
 
 
 async def test_a_ledger_has_one_row_for_each_job_though_workers_are_killed_at_random(tmp_path: Path) -> None:
@@ -78,3 +82,33 @@ async def test_a_job_that_joined_a_transaction_shares_its_fate(tmp_path: Path) -
         await site.check([kept])
         assert await site.app.get(undone.id) is None
         assert site.effects("began", undone) == []
+
+
+async def test_a_transaction_that_was_cancelled_before_it_began_leaves_no_lock(tmp_path: Path) -> None:
+    async with Site(tmp_path) as site:
+        transactions = site.app.store.transactions
+        assert transactions is not None
+
+        async def transact() -> None:
+            async with transactions.begin():
+                raise AssertionError("it must not begin")
+
+        with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            cut_off = [asyncio.create_task(transact()) for _ in range(3)]
+            await until(lambda: names().count(TRANSACTION), "they wait for the lock", (3).__eq__)
+            for task in cut_off:
+                task.cancel()
+            await asyncio.wait(cut_off, timeout=1)
+            assert all(task.cancelled() for task in cut_off), "they do not wait for the lock any longer"
+            connection.execute("ROLLBACK")
+        await until(lambda: names().count(TRANSACTION), "their threads have ended", (0).__eq__)
+        gc.disable()
+        try:
+            site.query("BEGIN IMMEDIATE")
+        finally:
+            gc.enable()
+
+
+def names() -> list[str]:
+    return [thread.name.rpartition("_")[0] for thread in threading.enumerate()]

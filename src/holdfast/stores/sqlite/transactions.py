@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,19 +60,19 @@ class SqliteTransactions:
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[HeldConnection]:
-        loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "holdfast-transaction")
+        beginning = thread.submit(self._begin)
         try:
-            connection = await loop.run_in_executor(thread, self._begin)
-            held = HeldConnection(connection, thread)
-            try:
-                yield held
-                await held.run(self._commit)
-            finally:
-                # Rolls back what was not committed.
-                await asyncio.shield(held.run(sqlite3.Connection.close))
+            held = HeldConnection(await asyncio.wrap_future(beginning), thread)
+            yield held
+            await held.run(self._commit)
         finally:
+            # After whatever is under way on the thread, even if that is a begin for which nobody waits any
+            # more: a connection that is merely forgotten may keep its lock for ever.
+            ending = thread.submit(_close, beginning)
             thread.shutdown(wait=False)
+            if beginning.done():
+                await asyncio.shield(asyncio.wrap_future(ending))
 
     def _begin(self) -> sqlite3.Connection:
         connection = None
@@ -137,3 +137,9 @@ class SqliteTransactions:
                 f"{self._address.path}: a job can only join a transaction of its own file",
                 setting="store",
             )
+
+
+def _close(beginning: Future[sqlite3.Connection]) -> None:
+    """Closes the connection, if there is one; that rolls back what was not committed."""
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()

@@ -195,6 +195,28 @@ async def test_a_stop_while_the_worker_starts_is_heeded() -> None:
     assert await (await rig.memory.connect("default")).fleet.workers() == []
 
 
+async def test_a_second_stop_while_the_start_is_being_undone_harms_nothing() -> None:
+    rig = Rig()
+    in_startup, cleaning_up, cleaned_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def start_up() -> None:
+        try:
+            in_startup.set()
+            await for_ever()
+        finally:
+            cleaning_up.set()
+            await cleaned_up.wait()
+
+    worker = rig.worker(on_startup=start_up)
+    running = asyncio.create_task(worker.run())
+    await in_startup.wait()
+    worker.stop()
+    await cleaning_up.wait()
+    worker.stop(0)
+    cleaned_up.set()
+    assert await running == 0
+
+
 async def test_hooks_run_around_the_jobs_and_one_that_fails_leaves_nothing_behind() -> None:
     rig = Rig()
     order: list[str] = []

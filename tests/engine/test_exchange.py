@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine.exchange import Exchange, GaveUp
 from holdfast.engine.pump import Pump
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.lifecycle import State
@@ -201,3 +202,22 @@ async def test_a_running_attempt_is_shown_as_running() -> None:
         await rig.cancel(job)
         await rig.seen.wait("settled", job=job)
     assert await rig.state(job) is State.CANCELLED
+
+
+async def test_giving_up_just_when_a_call_runs_out_of_time_harms_nothing() -> None:
+    rig = Rig()
+    rig.faults.plan("tick", hangs=True, times=float("inf"))
+    jobs = (await rig.store.connect("default")).jobs
+    exchange = Exchange(jobs, "worker", 0.01, rig.notices, lambda hold, why: pytest.fail(why), lambda: None)
+    sending = asyncio.create_task(exchange.send([], None))
+    loop = asyncio.get_running_loop()
+    failed: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: failed.append(context))
+    await asyncio.sleep(0)
+    assert exchange._waiting is not None
+    runs_out = exchange._waiting.when()
+    assert runs_out is not None
+    loop.call_at(runs_out + 1e-10, exchange.give_up)
+    with pytest.raises(GaveUp):
+        await sending
+    assert failed == []

@@ -91,7 +91,7 @@ class Exchange:
     def give_up(self) -> None:
         """Ends the waiting for a store that does not answer: `send` raises GaveUp."""
         self._is_over = True
-        if self._waiting is not None:
+        if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:

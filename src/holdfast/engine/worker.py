@@ -99,7 +99,7 @@ class Worker:
         """Asks the worker to end; running jobs get `grace` seconds, by default the setting."""
         if self._pump is not None:
             self._pump.stop(self._settings.grace_seconds if grace is None else grace)
-        elif self._starting is not None:
+        elif self._starting is not None and not self._starting.expired():
             self._starting.reschedule(asyncio.get_running_loop().time())
 
     async def __aenter__(self) -> Self:

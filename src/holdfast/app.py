@@ -193,7 +193,7 @@ class Holdfast:
         names = (
             self.registry.queues if queues is None else tuple(check_name(each, "queues") for each in queues)
         )
-        settings = self.settings
+        settings = self._opening.settings
         if concurrency is not None:
             settings = msgspec.structs.replace(settings, concurrency=concurrency)
         return self._make_worker(names, settings, strategy)

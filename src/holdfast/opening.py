@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
+
 from holdfast.engine.client import Client, wall_clock
 from holdfast.model.errors import ConfigurationError, NotOpen
 from holdfast.model.records import JobRecord
@@ -41,6 +43,12 @@ class Opening:
         self._entering = asyncio.Lock()
         self._entered = 0
         self._users = 0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, with the store in use: one that was given is in the memory of this process."""
+        settings = self._settings()
+        return settings if self._given is None else msgspec.structs.replace(settings, store="memory://")
 
     @property
     def store(self) -> Store:

@@ -22,6 +22,7 @@ class Assignment(msgspec.Struct, tag="assignment"):
     main: str | None
     name: str
     record: JobRecord
+    store: str
     namespace: str
     result_bytes: int
     error_bytes: int

@@ -82,6 +82,7 @@ class Processes:
             main=main,
             name=name,
             record=hold.record,
+            store=settings.store,
             namespace=settings.namespace,
             result_bytes=settings.result_bytes,
             error_bytes=settings.error_bytes,

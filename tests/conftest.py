@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import signal
 
 import pytest
 from hypothesis import settings
@@ -9,6 +10,9 @@ from hypothesis import settings
 # A deadline would measure the machine; a pytest timeout already ends what hangs.
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.load_profile("holdfast")
+
+# A shell starts what runs in its background with Ctrl-C ignored; programs of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

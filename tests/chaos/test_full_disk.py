@@ -93,7 +93,7 @@ async def go_without_space(folder: Path, disk: Path, error: type[StoreUnavailabl
         space = Space(disk, worker, is_disk=error is StoreFull)
         space.take()
         try:
-            # A checkpoint may make room in the write-ahead log once more, so it is filled until nothing is left.
+            # A checkpoint may make room in the log once more, so it is filled until nothing is left.
             refused = await until_async(
                 lambda: enqueue_until(site, error, jobs),
                 "the worker cannot write either",

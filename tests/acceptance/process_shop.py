@@ -1,5 +1,7 @@
 """An application whose handlers run in child processes; its own store is not the one that the tests use."""
 
+import logging
+
 from holdfast import Context, Holdfast, Never
 
 app = Holdfast("sqlite:///own.db")
@@ -20,3 +22,13 @@ def commits(ctx: Context) -> str:
     with ctx.sync_transaction() as tx:
         tx.complete("committed")
     return "not this"
+
+
+@app.task(run_in="process", retry=Never())
+def logs(ctx: Context, text: str) -> None:
+    ctx.log.debug("too quiet to be told")
+    ctx.log.info(text, fields={"size": 2**70, "odd": float("nan"), "job": "another"})
+    try:
+        raise ValueError(text)
+    except ValueError:
+        logging.getLogger("shop").exception("went wrong", extra={"order": 42})

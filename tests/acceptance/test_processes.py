@@ -1,3 +1,5 @@
+import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -6,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
+from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter
 from tests.acceptance import process_shop
 
 
@@ -37,3 +40,23 @@ async def test_a_test_writes_nothing_into_the_real_store_by_way_of_a_child(folde
         [job] = testing.jobs(process_shop.enqueues)
         assert job.state == "success"
     assert not (folder / "own.db").exists()
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("folder")
+async def test_what_a_child_process_logs_is_written_by_its_worker_line_by_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO):
+        async with process_shop.app.testing() as testing:
+            await process_shop.logs.enqueue("two\nlines \x1b[31m")
+            await testing.drain()
+            [job] = testing.jobs(process_shop.logs)
+    first, second = (each for each in caplog.records if each.name in {"holdfast.task", "shop"})
+    line = json.loads(JsonFormatter().format(first))
+    assert (line["event"], line["level"]) == ("two\nlines \x1b[31m", "info")
+    assert (line["job"], line["run"], line["token"]) == (job.id, 1, job.token)
+    assert (line["size"], line["odd"]) == (str(2**70), "nan")
+    assert "\n" not in LogfmtFormatter().format(first) + LogfmtFormatter().format(second)
+    assert (second.levelname, second.getMessage(), vars(second)["order"]) == ("ERROR", "went wrong", 42)
+    assert "ValueError: two" in json.loads(JsonFormatter().format(second))["traceback"]

@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import importlib
 import inspect
+import logging
 import os
 import runpy
 import signal
@@ -20,7 +21,10 @@ from queue import SimpleQueue
 from types import FrameType, ModuleType
 from typing import Any
 
+import msgspec
+
 from holdfast.engine.context import Context, Link, Stopped
+from holdfast.engine.echo import Echo, heed
 from holdfast.engine.failures import encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.frames import (
@@ -45,10 +49,23 @@ from holdfast.store import Transactions
 PARENT_GONE = 70
 
 
+class Pipe:
+    """The way to the parent, for one message at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def say(self, message: msgspec.Struct) -> None:
+        word = frame(message)
+        with self._lock:
+            self._connection.sendall(word)
+
+
 class PipeLink(Link):
     """The link of a handler in this process to the worker in the parent."""
 
-    def __init__(self, pipe: socket.socket, assignment: Assignment, task: Any) -> None:
+    def __init__(self, pipe: Pipe, assignment: Assignment, task: Any) -> None:
         self.record = assignment.record
         self.namespace = assignment.namespace
         self.worker = assignment.record.worker or ""
@@ -71,10 +88,9 @@ class PipeLink(Link):
         return found
 
     def progress(self, fraction: float, note: str | None) -> None:
-        word = frame(Progressed(float(fraction), None if note is None else one_line(note)))
         with self._lock:
             if self._is_open:
-                self._pipe.sendall(word)
+                self._pipe.say(Progressed(float(fraction), None if note is None else one_line(note)))
 
     def enqueue(self, call: Call) -> str:
         job = call.to_new_job(new_id())
@@ -124,9 +140,10 @@ def _script(path: str) -> ModuleType:
     return module
 
 
-def perform(pipe: socket.socket, assignment: Assignment) -> Returned | Raised | Ceased:
+def perform(pipe: Pipe, assignment: Assignment) -> Returned | Raised | Ceased:
     """Runs one job to its end and says how it ended."""
     link: PipeLink | None = None
+    heed(assignment.levels)
     try:
         task = find_task(assignment)
         _use_store(task.app, assignment)
@@ -188,9 +205,9 @@ async def _awaited(
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-def listen(pipe: socket.socket, inbox: SimpleQueue[Assignment]) -> None:
+def listen(connection: socket.socket, inbox: SimpleQueue[Assignment]) -> None:
     """Takes assignments off the pipe; ends the process, handler and all, when the parent is gone."""
-    stream = pipe.makefile("rb")
+    stream = connection.makefile("rb")
     try:
         while len(header := stream.read(HEADER.size)) == HEADER.size:
             inbox.put(assignments.decode(stream.read(HEADER.unpack(header)[0])))
@@ -222,16 +239,18 @@ def main(descriptor: int, python_path: str | None) -> None:
     if python_path is not None:
         os.environ[PYTHONPATH] = python_path
     sys.path.insert(0, str(Path.cwd()))
-    pipe = socket.socket(fileno=descriptor)
-    pipe.set_inheritable(False)
+    connection = socket.socket(fileno=descriptor)
+    connection.set_inheritable(False)
+    pipe = Pipe(connection)
+    logging.getLogger().addHandler(Echo(pipe.say))
     os.register_at_fork(before=_hold_back, after_in_parent=_let_in, after_in_child=_forget)
     inbox: SimpleQueue[Assignment] = SimpleQueue()
-    threading.Thread(target=listen, args=(pipe, inbox), daemon=True).start()
+    threading.Thread(target=listen, args=(connection, inbox), daemon=True).start()
     before = generation()
     while True:
-        word = frame(perform(pipe, inbox.get()))
+        word = perform(pipe, inbox.get())
         end_copy(before)
-        pipe.sendall(word)
+        pipe.say(word)
 
 
 if __name__ == "__main__":

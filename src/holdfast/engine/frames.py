@@ -26,6 +26,7 @@ class Assignment(msgspec.Struct, tag="assignment"):
     namespace: str
     result_bytes: int
     error_bytes: int
+    levels: dict[str, int]
 
 
 class Progressed(msgspec.Struct, tag="progress"):
@@ -33,6 +34,18 @@ class Progressed(msgspec.Struct, tag="progress"):
 
     fraction: float
     note: str | None
+
+
+class Logged(msgspec.Struct, tag="logged"):
+    """The handler, or something that it uses, logged."""
+
+    name: str
+    level: int
+    message: str
+    created: float
+    fields: dict[str, bool | int | float | str | None]
+    extra: dict[str, bool | int | float | str | None]
+    error: str | None
 
 
 class Returned(msgspec.Struct, tag="returned"):
@@ -61,7 +74,7 @@ class Ceased(msgspec.Struct, tag="ceased"):
     """The handler was cancelled."""
 
 
-Said: TypeAlias = Union[Progressed, Returned, Raised, Ceased]  # noqa: UP007  msgspec reads it at run time
+Said: TypeAlias = Union[Progressed, Logged, Returned, Raised, Ceased]  # noqa: UP007  msgspec reads it at run time
 
 said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 assignments: msgspec.json.Decoder[Assignment] = msgspec.json.Decoder(Assignment)

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.engine.frames import HEADER, PYTHONPATH, Assignment, Progressed, Said, frame, said
+from holdfast.engine.echo import write
+from holdfast.engine.frames import HEADER, PYTHONPATH, Assignment, Logged, Progressed, Said, frame, said
 
 
 class Child:
@@ -67,9 +68,12 @@ class Child:
         await self._writer.drain()
         while True:
             word = await self._hear()
-            if not isinstance(word, Progressed):
+            if isinstance(word, Progressed):
+                progress(word.fraction, word.note)
+            elif isinstance(word, Logged):
+                write(word, self.pid)
+            else:
                 return word
-            progress(word.fraction, word.note)
 
     async def _hear(self) -> Said:
         (length,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))

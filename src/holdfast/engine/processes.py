@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import Any
 
+from holdfast.engine.echo import levels
 from holdfast.engine.failures import failed
 from holdfast.engine.frames import SCRIPT, Assignment, Raised, Returned, Said
 from holdfast.engine.hold import Hold
@@ -86,6 +87,7 @@ class Processes:
             namespace=settings.namespace,
             result_bytes=settings.result_bytes,
             error_bytes=settings.error_bytes,
+            levels=levels(),
         )
 
     def _outcome(self, hold: Hold, word: Said) -> Outcome:

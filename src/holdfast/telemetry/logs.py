@@ -69,6 +69,8 @@ class _LineFormatter(logging.Formatter):
                 yield name, value
         if record.exc_info:
             yield "traceback", self.formatException(record.exc_info)
+        elif record.exc_text:
+            yield "traceback", record.exc_text
 
 
 class LogfmtFormatter(_LineFormatter):

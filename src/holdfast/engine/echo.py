@@ -72,7 +72,7 @@ def write(told: Logged, pid: int) -> None:
 
 def _told(record: logging.LogRecord) -> Logged:
     given: object = record.__dict__.get("fields")
-    fields = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
+    fields: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
     return Logged(
         name=record.name,
         level=record.levelno,

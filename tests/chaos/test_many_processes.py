@@ -1,13 +1,16 @@
 """Many processes on one file at once."""
 
 import random
+import signal
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.chaos import program
 from tests.chaos.harness import Site
+from tests.chaos.process import Process
 from tests.chaos.waiting import until, until_async
 
 pytestmark = pytest.mark.process
@@ -17,6 +20,17 @@ PROCESSES = 8
 KEYS = 100
 
 
+def kill_if_holding(site: Site, worker: Process) -> bool:
+    """Kills the worker if it holds a job. It stands still meanwhile, so that what is seen stays true."""
+    worker.signal(signal.SIGSTOP)
+    [(held,)] = site.query("SELECT count(*) FROM holdfast_job WHERE worker LIKE ?", f"%-{worker.pid}-%")
+    if held:
+        worker.kill()
+    else:
+        worker.signal(signal.SIGCONT)
+    return bool(held)
+
+
 async def test_eight_processes_two_of_them_killed_record_every_job_once(tmp_path: Path) -> None:
     draw = random.Random(8)
     async with Site(tmp_path) as site:
@@ -24,7 +38,7 @@ async def test_eight_processes_two_of_them_killed_record_every_job_once(tmp_path
         jobs = await site.add(*[program.work.call(draw.uniform(0, 0.02)) for _ in range(JOBS)])
         for victim, part in ((workers[0], JOBS // 5), (workers[1], 2 * JOBS // 5)):
             await until(lambda: len(site.effects("ended")), "a part is done", part.__le__)
-            victim.kill()
+            await until(partial(kill_if_holding, site, victim), "it holds something")
         await until_async(
             site.app.stats,
             "all are done",

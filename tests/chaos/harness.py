@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, Unpack
 from holdfast import Attempt, Call, Holdfast, Job
 from holdfast.model.overrides import Overrides
 from tests.chaos import program
-from tests.chaos.process import Process
+from tests.chaos.process import Process, end_all
 from tests.chaos.waiting import PATIENCE, until, until_async
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +57,8 @@ class Site:
     ) -> None:
         self._is_left = True
         for process in self._processes:
-            process.close()
+            process.kill()
+        end_all(self.folder)
         await self.app.__aexit__(kind, error, trace)
         if kind is None:
             printed = self.printed()

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.waiting import PATIENCE, until
@@ -70,19 +71,20 @@ class Process:
         return [int(pid) for pid in _CHILD.findall(self.output)]
 
     def live_children(self) -> list[int]:
-        return [pid for pid in self.children() if self._is_here(pid)]
+        return [pid for pid in self.children() if is_in(self._folder, pid)]
 
-    def close(self) -> None:
-        """Ends it and what it has started, whatever state they are in."""
-        for pid in self.live_children():
-            os.kill(pid, signal.SIGKILL)
-        if self.code is None:
-            self._process.kill()
-        self._process.wait()
 
-    def _is_here(self, pid: int) -> bool:
-        """Whether that process still runs, and in our folder: another may have got its number since."""
-        try:
-            return Path(f"/proc/{pid}/cwd").resolve(strict=True) == self._folder.resolve()
-        except OSError:
-            return False
+def is_in(folder: Path, pid: int) -> bool:
+    """Whether that process still runs, and in our folder: another may have got its number since."""
+    try:
+        return Path(f"/proc/{pid}/cwd").resolve(strict=True) == folder.resolve()
+    except OSError:
+        return False
+
+
+def end_all(folder: Path) -> None:
+    """Ends whatever still runs in the folder, which is ours alone, whoever has started it there."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and is_in(folder, pid := int(entry.name)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -242,6 +242,12 @@ class Holdfast:
         self._settings = None
         return self
 
+    def serve_handler(self, *, store: str, namespace: str) -> None:
+        """In the process that runs a handler: makes its calls reach the store of its worker, or fail."""
+        self._opening.is_of_handler = True
+        if (self.settings.store, self.settings.namespace) != (store, namespace):
+            self.configured(store=store, namespace=namespace)
+
     @property
     def store(self) -> Store:
         """The store that the settings name."""

@@ -23,13 +23,17 @@ from holdfast.sync import Background
 
 
 class Opening:
-    """Opens the store for the event loop that enters and for blocking code; closes it after the last one."""
+    """Opens the store for the event loop that enters and for blocking code; closes it after the last one.
+
+    `is_of_handler` is set in the child process that runs a handler, where nobody else opens it.
+    """
 
     def __init__(self, settings: Callable[[], Settings], registry: Registry) -> None:
         self._settings = settings
         self._registry = registry
         self._given: Store | None = None
         self._clock = wall_clock
+        self.is_of_handler = False
         self.background = Background(self._connect, self._disconnect)
         self.forget()
         _all.add(self)
@@ -79,6 +83,11 @@ class Opening:
     @property
     def client(self) -> Client:
         """The client of the event loop that entered."""
+        if self._client is None and self.is_of_handler:
+            raise NotOpen(
+                "the application is not open in the process that runs this handler; use "
+                "ctx.enqueue(task.call(...)), or open it here with `async with app:`"
+            )
         if self._client is None:
             raise NotOpen(
                 "the application is not open; use it inside `async with app:`, or use its blocking calls"
@@ -134,6 +143,13 @@ class Opening:
 
     async def _connect(self) -> Client:
         settings, store = self._settings(), self.store
+        if self.is_of_handler and settings.store.startswith("memory:"):
+            raise ConfigurationError(
+                "this handler runs in a process of its own and cannot reach a store in the memory of its "
+                "worker; use ctx.enqueue(task.call(...)), or a store that processes share, such as "
+                "sqlite:///jobs.db",
+                setting="store",
+            )
         self._count(+1)
         try:
             session = await store.connect(settings.namespace)

@@ -18,6 +18,17 @@ def enqueues() -> str:
 
 
 @app.task(run_in="process", retry=Never())
+async def enqueues_on_its_loop() -> str:
+    return (await add.enqueue(3)).id
+
+
+@app.task(run_in="process", retry=Never())
+async def opens_and_enqueues() -> str:
+    async with app:
+        return (await add.enqueue(3)).id
+
+
+@app.task(run_in="process", retry=Never())
 def commits(ctx: Context) -> str:
     with ctx.sync_transaction() as tx:
         tx.complete("committed")

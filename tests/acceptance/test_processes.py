@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, JobFailed, Task
 from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter
 from tests.acceptance import process_shop
 
@@ -33,13 +33,32 @@ def test_a_handler_in_a_child_process_reaches_the_store_and_namespace_of_its_wor
 
 
 @pytest.mark.process
-async def test_a_test_writes_nothing_into_the_real_store_by_way_of_a_child(folder: Path) -> None:
+@pytest.mark.parametrize("task", [process_shop.enqueues, process_shop.opens_and_enqueues])
+async def test_a_child_whose_worker_has_its_store_in_memory_is_refused_it_and_told_what_to_do(
+    task: Task[[], str], folder: Path
+) -> None:
     async with process_shop.app.testing() as testing:
-        await process_shop.enqueues.enqueue()
+        await task.enqueue()
         await testing.drain()
-        [job] = testing.jobs(process_shop.enqueues)
-        assert job.state == "success"
+        [job] = testing.jobs(task)
+        assert testing.jobs(process_shop.add) == []
+    assert job.state == "dlq"
+    assert str(job.reason).startswith("ConfigurationError: store: this handler runs in a process of its own")
+    assert "use ctx.enqueue(task.call(...)), or a store that processes share" in str(job.reason)
     assert not (folder / "own.db").exists()
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("folder")
+async def test_an_async_handler_in_a_child_is_told_how_to_enqueue_there() -> None:
+    async with process_shop.app, process_shop.app.worker():
+        job = await process_shop.enqueues_on_its_loop.enqueue()
+        with pytest.raises(JobFailed, match=r"NotOpen.*ctx\.enqueue\(task\.call.*`async with app:`"):
+            await job.result(timeout=30)
+        opened = await process_shop.opens_and_enqueues.enqueue()
+        added = await process_shop.app.get(await opened.result(timeout=30))
+        assert added is not None
+        assert await added.result(timeout=30) == 3
 
 
 @pytest.mark.process

@@ -123,13 +123,6 @@ def find_task(assignment: Assignment) -> Any:
     return found
 
 
-def _use_store(app: Any, assignment: Assignment) -> None:
-    """Lets the handler's own calls reach the store of its worker, which may have been told another one."""
-    settings = app.settings
-    if (settings.store, settings.namespace) != (assignment.store, assignment.namespace):
-        app.configured(store=assignment.store, namespace=assignment.namespace)
-
-
 def _script(path: str) -> ModuleType:
     """The script that the parent runs as its program, as a module, run once."""
     module = sys.modules.get(SCRIPT)
@@ -146,7 +139,7 @@ def perform(pipe: Pipe, assignment: Assignment) -> Returned | Raised | Ceased:
     heed(assignment.levels)
     try:
         task = find_task(assignment)
-        _use_store(task.app, assignment)
+        task.app.serve_handler(store=assignment.store, namespace=assignment.namespace)
         link = PipeLink(pipe, assignment, task)
         value = _call(task.definition, link, task.app.state)
         return Returned(link.result(value), link.children, link.is_committed)

@@ -36,6 +36,13 @@ def commits(ctx: Context) -> str:
 
 
 @app.task(run_in="process", retry=Never())
+def forgets(ctx: Context) -> str:
+    with ctx.sync_transaction():
+        pass
+    return "dropped"
+
+
+@app.task(run_in="process", retry=Never())
 def logs(ctx: Context, text: str) -> None:
     ctx.log.debug("too quiet to be told")
     ctx.log.info(text, fields={"size": 2**70, "odd": float("nan"), "job": "another"})

@@ -27,7 +27,9 @@ class Bench:
         self.reported: list[Move] = []
         self.changed = asyncio.Event()
         runner = Runner(self.rig.settings, None, None, lambda: None)
-        self.slots = Slots(runner, concurrency, 0.05, self._report, lambda hold: None, lambda hold: None)
+        self.slots = Slots(
+            runner, concurrency, 0.05, self._report, lambda hold, outcome: None, lambda hold: None
+        )
 
         async def starts(name: str) -> None:
             self.started.append(name)

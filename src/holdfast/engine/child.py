@@ -25,7 +25,7 @@ import msgspec
 
 from holdfast.engine.context import Context, Link, Stopped
 from holdfast.engine.echo import Echo, heed
-from holdfast.engine.failures import encoded_result, failed, one_line
+from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.frames import (
     HEADER,
@@ -98,7 +98,8 @@ class PipeLink(Link):
         return job.id
 
     def success(self, value: object) -> Move:
-        return succeed(self.record, 0, Succeeded(self.result(value), tuple(self.children)))
+        result = committed_result(self._task.definition, value, self._assignment.result_bytes)
+        return succeed(self.record, 0, Succeeded(result, tuple(self.children)))
 
     def committed(self) -> None:
         self.is_committed = True

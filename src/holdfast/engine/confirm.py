@@ -9,11 +9,14 @@ from collections.abc import Callable
 from holdfast.engine.hold import Hold
 from holdfast.engine.ledger import Ledger
 from holdfast.model.lifecycle import State
+from holdfast.model.outcome import Succeeded
 from holdfast.model.settings import Settings
 from holdfast.model.timing import SECOND
 from holdfast.store import JobStore
 
 log = logging.getLogger("holdfast.worker")
+
+_NOTHING = (None, b"null")
 
 
 class Confirmations:
@@ -35,9 +38,9 @@ class Confirmations:
     def __len__(self) -> int:
         return len(self._asking)
 
-    def ask(self, hold: Hold, done: Callable[[], None]) -> None:
+    def ask(self, hold: Hold, outcome: Succeeded, done: Callable[[], None]) -> None:
         """Starts to ask; calls `done` when the attempt is settled or reported."""
-        task = asyncio.get_running_loop().create_task(self._confirm(hold))
+        task = asyncio.get_running_loop().create_task(self._confirm(hold, outcome))
         self._asking.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -50,7 +53,7 @@ class Confirmations:
         for task in self._asking:
             task.cancel()
 
-    async def _confirm(self, hold: Hold) -> None:
+    async def _confirm(self, hold: Hold, outcome: Succeeded) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._call_timeout):
@@ -61,6 +64,9 @@ class Confirmations:
                 log.warning("cannot confirm a completion yet", extra={"fields": fields})
                 await asyncio.sleep(self._pause)
         if record is not None and record.state is State.SUCCESS and record.token == hold.record.token:
+            if outcome.result not in _NOTHING and record.result in _NOTHING:
+                why = "the transaction was committed before the handler returned it; use tx.complete(value)"
+                log.warning("result not recorded", extra={"fields": {**hold.facts(), "why": why}})
             self._ledger.settle_committed(hold, record)
         else:
             self._uncommitted(hold)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from types import CoroutineType
 
-from holdfast.model.errors import InvalidJob
+from holdfast.model.errors import InvalidJob, Undecodable
 from holdfast.model.outcome import Failed
 from holdfast.model.retry import Retry
 from holdfast.model.task import TaskDefinition
@@ -49,3 +49,14 @@ def encoded_result(definition: TaskDefinition, value: object, limit: int) -> byt
         return definition.encode_result(value, limit)
     except InvalidJob as error:
         raise TypeError(f"the result cannot be stored: {error}") from None
+
+
+def committed_result(definition: TaskDefinition, value: object, limit: int) -> bytes | None:
+    """What a completion in a transaction stores: no result where none was given and the task promises one."""
+    stored = encoded_result(definition, value, limit)
+    if value is None and stored is not None:
+        try:
+            definition.decode_result(stored)
+        except Undecodable:
+            return None
+    return stored

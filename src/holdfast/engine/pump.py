@@ -21,7 +21,7 @@ from holdfast.engine.notices import Notices
 from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
 from holdfast.model.lifecycle import State
-from holdfast.model.outcome import Stop, start
+from holdfast.model.outcome import Stop, Succeeded, start
 from holdfast.model.records import Move, Ticked, Verdict, Want, WorkerRecord
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
@@ -263,8 +263,8 @@ class Pump:
         self._outbox.append((hold, move))
         self._kick.set()
 
-    def _verify(self, hold: Hold) -> None:
-        self._confirmations.ask(hold, self._kick.set)
+    def _verify(self, hold: Hold, outcome: Succeeded) -> None:
+        self._confirmations.ask(hold, outcome, self._kick.set)
 
     def _uncommitted(self, hold: Hold) -> None:
         self._report(hold, self.slots.unrecordable(hold, "the handler's transaction was not committed"))

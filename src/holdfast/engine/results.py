@@ -162,9 +162,14 @@ class Results:
             raise JobCancelled(f"job {job_id} was cancelled")
         if record.state is not State.SUCCESS:
             raise JobFailed(job_id, record.reason, record.error)
-        if record.result is None:
-            raise ResultNotKept(f"job {job_id} succeeded, but its task does not keep results")
         definition = self._registry.find(record.task)
+        if record.result is None:
+            why = (
+                "its task does not keep results"
+                if definition is None or not definition.keep_result
+                else "it completed in a transaction that was given none; use tx.complete(value)"
+            )
+            raise ResultNotKept(f"job {job_id} succeeded, but has no result: {why}")
         return (
             msgspec.json.decode(record.result)
             if definition is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.engine.context import Context, Link
-from holdfast.engine.failures import encoded_result, failed, one_line
+from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ids import new_id
@@ -71,7 +71,8 @@ class HoldLink(Link):
 
     def success(self, value: object) -> Move:
         hold = self._hold
-        return succeed(hold.record, hold.elapsed() or 0, self._runner.succeeded(hold, value))
+        result = committed_result(hold.definition, value, self._runner.settings.result_bytes)
+        return succeed(hold.record, hold.elapsed() or 0, Succeeded(result, tuple(hold.children or ())))
 
     def committed(self) -> None:
         self._hold.committed = True

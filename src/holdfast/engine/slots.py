@@ -40,7 +40,7 @@ class Slots:
         concurrency: int,
         kill_seconds: float,
         report: Report,
-        verify: Callable[[Hold], None],
+        verify: Callable[[Hold, Succeeded], None],
         report_stuck: Callable[[Hold], None],
     ) -> None:
         self.concurrency = concurrency
@@ -218,7 +218,7 @@ class Slots:
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         self._leave(hold)
         if hold.committed and isinstance(outcome, Succeeded):
-            self._verify(hold)
+            self._verify(hold, outcome)
         else:
             if hold.stop is not None:
                 outcome = follow.after_stop(outcome, hold.stop)

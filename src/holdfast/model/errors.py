@@ -134,7 +134,7 @@ class JobCancelled(ResultError):
 
 
 class ResultNotKept(ResultError):
-    """The job succeeded, but its task does not keep results."""
+    """The job succeeded, but its task keeps no results, or it completed in a transaction without one."""
 
 
 class JobGone(ResultError):

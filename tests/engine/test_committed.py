@@ -95,7 +95,9 @@ async def test_a_completion_that_the_caller_never_commits_is_a_failure() -> None
     assert (record.state, record.reason) == (State.RETRY, "the handler's transaction was not committed")
 
 
-async def test_a_failure_after_the_commit_changes_nothing() -> None:
+async def test_a_failure_after_the_commit_changes_nothing_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def fails_late(ctx: Context) -> None:
         completes(ctx)
         raise ValueError("after the commit")
@@ -104,6 +106,13 @@ async def test_a_failure_after_the_commit_changes_nothing() -> None:
     job = await bench.add(bench.task(fails_late))
     assert await bench.drain() == 0
     assert await bench.outcomes(job) == ["success"]
+    [line] = [each for each in caplog.records if each.message == "late report refused"]
+    assert vars(line)["fields"]["reason"] == "ValueError: after the commit"
+    [notice] = bench.seen.of("settled", job=job)
+    assert (notice.facts["verdict"], notice.facts["move"].reason) == (
+        Verdict.REFUSED,
+        "ValueError: after the commit",
+    )
 
 
 async def test_a_superseded_attempt_cannot_commit() -> None:

@@ -82,7 +82,8 @@ class Ledger:
                 record.result, record.reason, record.error = move.result, move.reason, move.error
                 self._tell(self._results, record)
         else:
-            log.warning("late report refused", extra={"fields": {**hold.facts(), "outcome": move.outcome}})
+            fields = {**hold.facts(), "outcome": move.outcome, "reason": move.reason}
+            log.warning("late report refused", extra={"fields": fields})
         if self._notices:
             self._notices.tell("settled", record=record, move=move, verdict=verdict)
         if log.isEnabledFor(logging.DEBUG):

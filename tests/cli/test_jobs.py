@@ -199,3 +199,37 @@ def test_hostile_text_neither_steers_the_terminal_nor_breaks_a_row(
     assert "\u202e" not in shown
     assert "[bold]markup[/bold]" in shown
     asked(*command(job.id))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["jobs", "list"],
+        ["jobs", "show", "abcd"],
+        ["jobs", "cancel", "abcd"],
+        ["jobs", "replay", "abcd"],
+        ["why", "abcd"],
+        ["dlq", "list"],
+        ["dlq", "replay", "--all"],
+        ["dlq", "discard", "--all"],
+        ["queues", "list"],
+        ["workers"],
+        ["stats"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_finds_no_file_makes_none_and_says_how_one_is_made(
+    command: list[str], folder: Path
+) -> None:
+    before = set(folder.iterdir())
+    ended = invoke(*command)
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(
+        f"holdfast: there is no file {folder / 'jobs.db'}; the first job or worker"
+    )
+    assert set(folder.iterdir()) == before
+
+
+def test_a_queue_may_be_paused_before_there_is_a_file() -> None:
+    assert invoke("queues", "pause", "mail").exit_code == 0
+    assert [queue["name"] for queue in asked("queues", "list")["queues"]] == ["mail"]

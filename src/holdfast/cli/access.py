@@ -12,6 +12,7 @@ import click
 from holdfast.app import Holdfast
 from holdfast.cli.errors import Failure, WrongUse
 from holdfast.model.job import Job
+from holdfast.stores.sqlite.address import parse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,10 +30,26 @@ def store_options(command: F) -> F:
 
 
 @asynccontextmanager
-async def opened(store: str | None, namespace: str | None) -> AsyncGenerator[Holdfast]:
-    """An application without tasks, open on the store that was named or is configured."""
-    async with Holdfast(store, namespace=namespace) as app:
+async def opened(
+    store: str | None, namespace: str | None, *, may_make: bool = False
+) -> AsyncGenerator[Holdfast]:
+    """An application without tasks, open on the store that was named or is configured.
+
+    A SQLite file that is not there is only made with `may_make`: in it there is nothing to see or to change.
+    """
+    app = Holdfast(store, namespace=namespace)
+    if not may_make:
+        _check_file(app.settings.store)
+    async with app:
         yield app
+
+
+def _check_file(url: str) -> None:
+    if url.startswith("sqlite:") and not (path := parse(url).path).exists():
+        raise Failure(
+            f"there is no file {path}; the first job or worker makes it, or 'holdfast migrate'. "
+            "Another store is named with --store"
+        )
 
 
 async def resolve(app: Holdfast, text: str) -> Job[Any]:

@@ -48,7 +48,7 @@ def pause(store: str | None, namespace: str | None, name: str) -> None:
     """Let no job of a queue be claimed until it is resumed. What runs goes on."""
 
     async def work() -> None:
-        async with opened(store, namespace) as app:
+        async with opened(store, namespace, may_make=True) as app:
             await app.queues.pause(name)
         say(f"Queue {name} is paused.")
 
@@ -62,7 +62,7 @@ def resume(store: str | None, namespace: str | None, name: str) -> None:
     """Let jobs of a paused queue be claimed again."""
 
     async def work() -> None:
-        async with opened(store, namespace) as app:
+        async with opened(store, namespace, may_make=True) as app:
             await app.queues.resume(name)
         say(f"Queue {name} is open.")
 

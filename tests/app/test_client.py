@@ -1,5 +1,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,21 @@ async def test_many_calls_are_stored_in_order_over_several_batches() -> None:
         assert (await it.client.stats()).queued == 35
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["x"], r"call: 'x' is not a call; give what task\.call\(\.\.\.\) returns"),
+        ([Call(define(double), b'{"number":1}'), double], "call: <function double"),
+        (Call(define(double), b'{"number":1}'), "calls: give a list"),
+    ],
+)
+async def test_what_is_no_call_is_refused_before_anything_is_stored(given: Any, message: str) -> None:
+    async with bench() as it:
+        with pytest.raises(InvalidJob, match=message):
+            await it.client.enqueue_many(given)
+        assert (await it.client.stats()).queued == 0
+
+
 async def test_a_conflict_among_many_is_raised_after_the_others_are_stored() -> None:
     async with bench() as it:
         await it.client.enqueue(new_job(key="k", key_ttl=10**9))
@@ -73,7 +89,8 @@ async def test_an_id_that_is_not_there_is_none_or_gone(job_id: Any) -> None:
         assert await it.client.history(job_id) == []
         assert not await it.client.delete(job_id)
         assert "never there" in str(await it.client.explain(job_id))
-        for call in (it.client.cancel, it.client.replay, it.client.edit, it.client.result):
+        edit = partial(it.client.edit, priority=1)
+        for call in (it.client.cancel, it.client.replay, edit, it.client.result):
             with pytest.raises(JobGone):
                 await call(job_id)
 
@@ -215,6 +232,8 @@ async def test_a_wrong_edit_is_refused_before_anything_is_read() -> None:
             await it.client.edit(new_id(), queue="a b")
         with pytest.raises(InvalidJob, match="delay"):
             await it.client.edit(new_id(), delay=1, at=datetime.now(UTC))
+        with pytest.raises(InvalidJob, match="nothing was given to change; give queue, priority"):
+            await it.client.edit(new_id(), version=1)
 
 
 async def test_a_replayed_job_has_all_its_attempts_again() -> None:
@@ -305,6 +324,7 @@ async def test_jobs_are_found_by_what_they_are() -> None:
         ({"limit": 1_001}, "limit"),
         ({"queue": "a'b"}, "queue"),
         ({"cursor": "\0"}, "cursor"),
+        ({"cursor": "zzz"}, "cursor"),
         ({"due_after": datetime(2026, 1, 1)}, "due_after"),  # noqa: DTZ001
     ],
 )

@@ -233,3 +233,11 @@ def test_a_command_that_finds_no_file_makes_none_and_says_how_one_is_made(
 def test_a_queue_may_be_paused_before_there_is_a_file() -> None:
     assert invoke("queues", "pause", "mail").exit_code == 0
     assert [queue["name"] for queue in asked("queues", "list")["queues"]] == ["mail"]
+
+
+@pytest.mark.parametrize("start", ["0123-45", "0123456789ab"])
+def test_the_start_of_no_possible_id_finds_no_job(start: str) -> None:
+    enqueue("add", 1)
+    assert invoke("why", start).stderr == f"holdfast: there is no job {start}\n"
+    listed = invoke("jobs", "list", "--cursor", "zzz")
+    assert (listed.exit_code, listed.stderr) == (2, "holdfast: cursor: 'zzz' is not a UUID\n")

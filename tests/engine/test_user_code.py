@@ -269,3 +269,14 @@ async def test_children_of_a_failed_attempt_are_not_added() -> None:
     await rig.add(rig.task(parent, retry=Never()))
     await rig.drain()
     assert {notice.facts["record"].task for notice in rig.seen.of("settled")} == {"parent"}
+
+
+async def test_what_is_no_call_cannot_be_enqueued_by_a_handler() -> None:
+    async def parent(ctx: Context) -> None:
+        given: Any = _good
+        ctx.enqueue(given)
+
+    rig = Rig()
+    job = await rig.add(rig.task(parent, retry=Never()))
+    await rig.drain()
+    assert str((await rig.job(job)).reason).startswith("InvalidJob: call: <function _good")

@@ -25,12 +25,12 @@ from holdfast.model.errors import (
 from holdfast.model.explanation import Explanation, Surroundings, explain
 from holdfast.model.job import Attempt, Job, ResultSource
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
-from holdfast.model.names import check_name, known_id
-from holdfast.model.options import Options
+from holdfast.model.names import check_id, check_name, known_id
+from holdfast.model.options import NO_OPTIONS, Options
 from holdfast.model.overview import Stats, WorkerInfo
 from holdfast.model.records import Added, Edit, JobRecord, NewJob, Query
 from holdfast.model.settings import Settings
-from holdfast.model.task import Call, Registry
+from holdfast.model.task import Call, Registry, check_calls
 from holdfast.model.timing import Seconds, instant, micros
 from holdfast.store import Session
 
@@ -109,7 +109,7 @@ class Client:
         If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored; with
         ids or keys of their own they can all be given again.
         """
-        jobs = [call.to_new_job(new_id()) for call in calls]
+        jobs = [call.to_new_job(new_id()) for call in check_calls(calls)]
         size = self.settings.batch
         added: list[Added] = []
         for start in range(0, len(jobs), size):
@@ -163,7 +163,7 @@ class Client:
                 worker=_optional_name(worker, "worker"),
                 due_after=None if due_after is None else instant(due_after, "due_after"),
                 due_before=None if due_before is None else instant(due_before, "due_before"),
-                cursor=_optional_name(cursor, "cursor"),
+                cursor=None if cursor is None else check_id(cursor, "cursor"),
                 limit=limit,
             )
         )
@@ -242,6 +242,8 @@ class Client:
     ) -> Job[Any]:
         """Changes a waiting or dead job. With a `version`, VersionConflict if somebody changed it since."""
         said = Options.of(queue=queue, priority=priority, delay=delay, at=at, tags=tags)
+        if said == NO_OPTIONS:
+            raise InvalidJob("edit", "nothing was given to change; give queue, priority, delay, at or tags")
         edit = Edit(queue=said.queue, priority=said.priority, delay=said.delay, due=said.at, tags=said.tags)
 
         def decide(record: JobRecord) -> Edit:

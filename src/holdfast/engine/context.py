@@ -13,7 +13,7 @@ from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.job import Job
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord, Move, Verdict
-from holdfast.model.task import Call
+from holdfast.model.task import Call, check_call
 from holdfast.store import Transactions
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Context(Generic[S]):
 
     def enqueue(self, call: Call) -> str:
         """Enqueues a job together with this one's success, or not at all. Gives its id."""
-        return self._link.enqueue(call)
+        return self._link.enqueue(check_call(call))
 
     @property
     def log(self) -> JobLog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -184,6 +184,20 @@ class Call:
             timeout=options.timeout,
             retry=options.retry,
         )
+
+
+def check_call(value: object) -> Call:
+    """The call itself, or InvalidJob for what is none."""
+    if isinstance(value, Call):
+        return value
+    raise InvalidJob("call", f"{ascii(value)[:60]} is not a call; give what task.call(...) returns")
+
+
+def check_calls(values: object) -> list[Call]:
+    """The same for several."""
+    if isinstance(values, Iterable):
+        return [check_call(each) for each in values]
+    raise InvalidJob("calls", "give a list, for instance [task.call(...)]")
 
 
 def _run_in(function: Function, wanted: str | None) -> RunIn:

@@ -54,10 +54,10 @@ async def test_a_handler_without_a_value_has_none_to_give_to_its_transaction(
 
 @pytest.mark.process
 async def test_a_value_that_is_dropped_in_a_child_process_is_told_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with process_shop.app, process_shop.app.worker():
+    app = process_shop.app.configured(store=f"sqlite:///{tmp_path}/jobs.db")
+    async with app, app.worker():
         with pytest.raises(ResultNotKept):
             await (await process_shop.forgets.enqueue()).result(timeout=30)
     assert "result not recorded" in caplog.messages

@@ -37,7 +37,7 @@ def test_a_handler_in_a_child_process_reaches_the_store_and_namespace_of_its_wor
 async def test_a_child_whose_worker_has_its_store_in_memory_is_refused_it_and_told_what_to_do(
     task: Task[[], str], folder: Path
 ) -> None:
-    async with process_shop.app.testing() as testing:
+    async with process_shop.app.configured(store="sqlite:///own.db").testing() as testing:
         await task.enqueue()
         await testing.drain()
         [job] = testing.jobs(task)
@@ -49,14 +49,14 @@ async def test_a_child_whose_worker_has_its_store_in_memory_is_refused_it_and_to
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("folder")
-async def test_an_async_handler_in_a_child_is_told_how_to_enqueue_there() -> None:
-    async with process_shop.app, process_shop.app.worker():
+async def test_an_async_handler_in_a_child_is_told_how_to_enqueue_there(folder: Path) -> None:
+    app = process_shop.app.configured(store=f"sqlite:///{folder}/jobs.db")
+    async with app, app.worker():
         job = await process_shop.enqueues_on_its_loop.enqueue()
         with pytest.raises(JobFailed, match=r"NotOpen.*ctx\.enqueue\(task\.call.*`async with app:`"):
             await job.result(timeout=30)
         opened = await process_shop.opens_and_enqueues.enqueue()
-        added = await process_shop.app.get(await opened.result(timeout=30))
+        added = await app.get(await opened.result(timeout=30))
         assert added is not None
         assert await added.result(timeout=30) == 3
 

@@ -280,3 +280,16 @@ async def test_what_is_no_call_cannot_be_enqueued_by_a_handler() -> None:
     job = await rig.add(rig.task(parent, retry=Never()))
     await rig.drain()
     assert str((await rig.job(job)).reason).startswith("InvalidJob: call: <function _good")
+
+
+async def test_a_handler_sees_its_job_running_wherever_it_runs() -> None:
+    async def on_the_loop(ctx: Context) -> str:
+        return ctx.job.state
+
+    def on_a_thread(ctx: Context) -> str:
+        return ctx.job.state
+
+    rig = Rig()
+    jobs = [await rig.add(rig.task(each)) for each in (on_the_loop, on_a_thread)]
+    assert await rig.drain() == 0
+    assert [(await rig.job(job)).result for job in jobs] == [b'"running"'] * 2

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.job import Job
+from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.task import Call, check_call
@@ -87,7 +89,9 @@ class Context(Generic[S]):
 
     @property
     def job(self) -> Job[Any]:
-        return Job[Any].from_record(self._record)
+        """The job as this attempt has it: running, also before the store has heard of the start."""
+        job = Job[Any].from_record(self._record)
+        return replace(job, state=State.RUNNING) if job.state is State.CLAIMED else job
 
     @property
     def run(self) -> int:

@@ -22,7 +22,10 @@ class ResultSource(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """One stored unit of work, as it stood when it was read."""
+    """One stored unit of work, as it stood when it was read.
+
+    `worker` is the one that holds it, None when nobody does; who ran it before is told by its history.
+    """
 
     id: str
     task: str

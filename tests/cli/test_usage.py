@@ -74,6 +74,22 @@ def test_a_module_that_fails_is_named_with_the_line(folder: Path) -> None:
     assert err.endswith("broken.py, line 2).\n")
 
 
+@pytest.mark.parametrize("code", ["0", "7", "'not configured'"])
+def test_a_module_that_ends_the_program_is_named_with_the_line(folder: Path, code: str) -> None:
+    (folder / "leaves.py").write_text(f"import sys\nsys.exit({code})\n")
+    for command in (["worker", "leaves:app"], ["enqueue", "leaves:app", "add"]):
+        ended, _, err = invoke(*command)
+        assert ended == 2
+        assert f"module 'leaves' cannot be imported: SystemExit: {code.strip(chr(39))} (in " in err
+        assert err.endswith("leaves.py, line 2).\n")
+
+
+def test_a_signal_while_the_module_is_imported_ends_the_worker_well(holdfast: Run, folder: Path) -> None:
+    (folder / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    ended = holdfast("worker", "slow:app")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_wrong_settings_are_exit_code_2_in_a_real_process(holdfast: Run, folder: Path) -> None:
     ended = holdfast("stats", HOLDFAST_LEASE_SECONDS="abc")
     assert ended.returncode == 2

@@ -19,6 +19,10 @@ class WrongUse(click.ClickException):
     exit_code = WRONG_USE
 
 
+class Left(SystemExit):
+    """A signal ended the command before there was work to cut short."""
+
+
 class Cut(Exception):
     """A signal ended the command before its work was done."""
 

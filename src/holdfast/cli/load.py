@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from holdfast.app import Holdfast
-from holdfast.cli.errors import WrongUse
+from holdfast.cli.errors import Left, WrongUse
 from holdfast.model.errors import HoldfastError
 
 
@@ -38,9 +38,9 @@ def _import(name: str) -> object:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise WrongUse(f"there is no module {name!r} here; the working directory is {here}.") from None
         raise WrongUse(f"module {name!r} needs the module {error.name!r}, which is not installed.") from None
-    except HoldfastError:
+    except (HoldfastError, Left):
         raise
-    except Exception as error:  # noqa: BLE001  whatever the module raises, it is its author who must read it
+    except (Exception, SystemExit) as error:  # noqa: BLE001  its author must read it
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise WrongUse(
             f"module {name!r} cannot be imported: {type(error).__name__}: {error} "

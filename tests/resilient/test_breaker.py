@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from holdfast.model.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from holdfast.model.records import Query
 from holdfast.model.timing import SECOND
 from holdfast.store import Session
 from holdfast.stores.resilient import Breaker
@@ -267,6 +268,22 @@ async def test_a_trial_that_was_cancelled_leaves_room_for_the_next() -> None:
     rig.time.now += 1.5
     assert await session.jobs.get("a") is None
     assert not rig.breaker.is_open
+
+
+async def test_an_answer_to_a_call_from_before_the_first_fault_ends_the_count() -> None:
+    rig = Rig(retry_seconds=0)
+    session = await rig.open()
+    gate = asyncio.Event()
+    slow = rig.faults.plan("find", gate=gate)
+    finding = asyncio.ensure_future(session.jobs.find(Query()))
+    await asyncio.to_thread(slow.reached.wait)
+    rig.faults.plan("get", before=DOWN)
+    with pytest.raises(StoreUnavailable):
+        await session.jobs.get("a")
+    was_failing = rig.breaker.is_failing
+    gate.set()
+    await finding
+    assert (was_failing, rig.breaker.is_failing) == (True, False)
 
 
 def test_loops_on_two_threads_share_one_circuit() -> None:

@@ -208,25 +208,18 @@ class Holdfast:
             strategy=strategy,
             state=self.state,
             results=self._opening,
+            opening=self,
             on_startup=self._start_up,
             on_shutdown=self._shut_down,
         )
 
     async def _start_up(self) -> None:
-        await self._opening.enter()
-        try:
-            for hook in self._startup:
-                await _done(hook())
-        except BaseException:
-            await self._opening.leave()
-            raise
+        for hook in self._startup:
+            await _done(hook())
 
     async def _shut_down(self) -> None:
-        try:
-            for hook in reversed(self._shutdown):
-                await _done(hook())
-        finally:
-            await self._opening.leave()
+        for hook in reversed(self._shutdown):
+            await _done(hook())
 
     @property
     def settings(self) -> Settings:

@@ -2,6 +2,8 @@ import json
 import os
 import re
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,20 @@ def test_the_second_signal_cuts_short_and_releases(
     _, err = process.communicate()
     assert process.returncode == code, err
     assert state_of(holdfast, job_id) == "scheduled"
+
+
+def test_a_worker_waits_for_a_store_that_it_cannot_reach_yet(
+    holdfast: Run, start: Start, folder: Path
+) -> None:
+    assert holdfast("migrate", *FILE).returncode == 0
+    with closing(sqlite3.connect(folder / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process = start("worker", "shop:app", "--store", "sqlite:///jobs.db?timeout=0.05")
+        read_until(process, 'event="store unreachable"')
+    read_until(process, 'event="worker started"')
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
 
 
 def test_a_killed_worker_process_is_replaced(start: Start) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from holdfast.model.lifecycle import State
 from holdfast.model.retry import Fixed, Retry
 from tests.engine.rig import Gate, Rig
@@ -277,7 +277,7 @@ async def test_a_second_run_does_not_inherit_what_the_first_left_stuck() -> None
 
 async def test_an_embedded_worker_that_cannot_start_says_so() -> None:
     rig = Rig()
-    rig.faults.plan("register", before=StoreUnavailable("gone"))
-    with pytest.raises(StoreUnavailable):
+    rig.faults.plan("register", before=SchemaMismatch("too old"))
+    with pytest.raises(SchemaMismatch):
         async with rig.worker():
             raise AssertionError("entered")

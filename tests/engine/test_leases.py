@@ -156,14 +156,6 @@ async def test_without_its_heartbeat_a_worker_ends() -> None:
     assert await rig.outcomes(job) == ["released"]
 
 
-async def test_a_worker_whose_heartbeat_cannot_connect_does_not_start() -> None:
-    rig = Rig()
-    rig.faults.plan("connect", session="heartbeat", before=StoreUnavailable("gone"))
-    with pytest.raises(StoreUnavailable):
-        await rig.worker().run()
-    assert await (await rig.memory.connect("default")).fleet.workers() == []
-
-
 async def test_an_attempt_that_has_ended_keeps_its_lease_until_the_store_has_heard_of_it() -> None:
     rig = Rig(lease_seconds=1)
     heard = rig.faults.plan(

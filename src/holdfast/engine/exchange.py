@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.notices import Notices
+from holdfast.engine.outage import Outage, pauses
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.records import Move, Tick, Ticked, Verdict, Want
 from holdfast.store import JobStore
 
 log = logging.getLogger("holdfast.worker")
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
 
 Report = tuple[Hold, Move]
 Verdicts = tuple[list[Report], list[Verdict]]
@@ -67,14 +64,13 @@ class Exchange:
         self._jobs = jobs
         self._worker = worker
         self._call_timeout = call_timeout
-        self._notices = notices
+        self._outage = Outage(worker, notices, "tick_failed")
         self._unrecordable = unrecordable
         self._cut_off = cut_off
         self._seq = 0
         self._is_over = False
         self._was_cancelled = False
         self._waiting: asyncio.Timeout | None = None
-        self.is_down = False
 
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
         """The store's answer. Waits out an outage; raises only when the store refuses even an empty tick."""
@@ -97,8 +93,8 @@ class Exchange:
     async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:
         self._seq += 1
         tick = Tick(worker=self._worker, seq=self._seq, moves=[move for _, move in reports], want=want)
-        pause = FIRST_PAUSE
         sent: float | None = None
+        waits = pauses()
         while True:
             if sent is None:
                 sent = now()
@@ -111,19 +107,17 @@ class Exchange:
                 continue
             except (OutcomeUnknown, TimeoutError) as error:
                 tick.repeat = True
-                self._down(error)
+                self._outage.failed(error)
             except StoreUnavailable as error:
                 if not tick.repeat:
                     sent = None
-                self._down(error)
+                self._outage.failed(error)
             else:
-                if self.is_down:
-                    self._up()
+                self._outage.succeeded()
                 return Answer(reports, ticked.verdicts, ticked, sent)
             finally:
                 self._waiting = None
-            await self._rest(pause * random.uniform(0.5, 1))
-            pause = min(LONGEST_PAUSE, pause * 2)
+            await self._rest(next(waits))
 
     async def _rest(self, pause: float) -> None:
         if not self._is_over:
@@ -171,17 +165,3 @@ class Exchange:
         except Exception:
             log.exception("job given up", extra={"fields": hold.facts()})
             return instead, [Verdict.REFUSED]
-
-    def _down(self, error: Exception) -> None:
-        if not self.is_down:
-            self.is_down = True
-            fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
-            log.warning("store unreachable", extra={"fields": fields})
-        if self._notices:
-            self._notices.tell("tick_failed", worker=self._worker, error=error)
-
-    def _up(self) -> None:
-        self.is_down = False
-        log.info("store reachable again", extra={"fields": {"worker": self._worker}})
-        if self._notices:
-            self._notices.tell("store_back", worker=self._worker)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,10 +17,11 @@ from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
 from holdfast.engine.ledger import Ledger, Results
 from holdfast.engine.notices import Notices
+from holdfast.engine.outage import Outage, pauses
 from holdfast.engine.pump import Pump
 from holdfast.engine.runner import Runner
 from holdfast.engine.signals import listening
-from holdfast.model.errors import ConfigurationError
+from holdfast.model.errors import ConfigurationError, OutcomeUnknown, StoreUnavailable
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
@@ -39,7 +40,8 @@ class Worker:
     """One worker of one application.
 
     `await worker.run()` serves until a signal or `stop()`; `async with worker:` serves beside the code of the
-    block. It may be run again after it has ended, and is then another worker for the store.
+    block. It may be run again after it has ended, and is then another worker for the store. `opening` is open
+    while it runs, hooks included.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Worker:
         strategy: Strategy | None = None,
         state: Any = None,
         results: Results | None = None,
+        opening: AbstractAsyncContextManager[Any] | None = None,
         on_startup: Hook | None = None,
         on_shutdown: Hook | None = None,
     ) -> None:
@@ -67,6 +70,7 @@ class Worker:
         self._notices = notices
         self._state = state
         self._results = results
+        self._opening = opening
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self.record = worker_record(queues, registry.names, settings.concurrency)
@@ -161,15 +165,7 @@ class Worker:
 
     async def _prepare(self, stack: AsyncExitStack) -> Pump:
         store, settings, notices = self._store, self._settings, self._notices
-        session = await store.connect(settings.namespace)
-        stack.push_async_callback(self._tidy, session.close)
-        await session.fleet.register(self.record, settings.timing.lease)
-        stack.push_async_callback(self._tidy, lambda: self._retire(session))
-        heartbeat = Heartbeat(
-            store, settings, self.id, notices, self._held, self._tell_from_heartbeat, self._heartbeat_died
-        )
-        stack.push_async_callback(heartbeat.stop)
-        await heartbeat.start()
+        session, heartbeat = await self._reach_store(stack)
         if self._on_startup is not None:
             await self._on_startup()
         if self._on_shutdown is not None:
@@ -182,6 +178,44 @@ class Worker:
         if not heartbeat.is_alive:
             pump.fail()
         return pump
+
+    async def _reach_store(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
+        """All that the start needs of the store. An outage is waited out; what cannot pass is raised."""
+        outage = Outage(self.id, self._notices, "start_failed")
+        waits = pauses()
+        while True:
+            try:
+                async with AsyncExitStack() as attempt:
+                    reached = await self._join(attempt)
+                    stack.push_async_exit(attempt.pop_all())
+            except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
+                outage.failed(error)
+                await asyncio.sleep(next(waits))
+            else:
+                outage.succeeded()
+                return reached
+
+    async def _join(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
+        store, settings = self._store, self._settings
+        session = await store.connect(settings.namespace)
+        stack.push_async_callback(self._tidy, session.close)
+        async with asyncio.timeout(settings.timing.call_timeout / SECOND):
+            await session.fleet.register(self.record, settings.timing.lease)
+        stack.push_async_callback(self._tidy, lambda: self._retire(session))
+        heartbeat = Heartbeat(
+            store,
+            settings,
+            self.id,
+            self._notices,
+            self._held,
+            self._tell_from_heartbeat,
+            self._heartbeat_died,
+        )
+        stack.push_async_callback(heartbeat.stop)
+        await heartbeat.start()
+        if self._opening is not None:
+            await stack.enter_async_context(self._opening)
+        return session, heartbeat
 
     async def _serve(self, pump: Pump, *, until_idle: bool, ready: asyncio.Event | None) -> None:
         self._pump = pump

@@ -1,0 +1,47 @@
+"""An outage of the store: waited out with growing pauses, and told once when it begins and when it ends."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+
+from holdfast.engine.notices import Notices
+
+log = logging.getLogger("holdfast.worker")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait before each further try, without end; of several workers no two keep step."""
+    pause = FIRST_PAUSE
+    while True:
+        yield pause * random.uniform(0.5, 1)
+        pause = min(LONGEST_PAUSE, pause * 2)
+
+
+class Outage:
+    """What one worker knows of its store. `notice` is the kind that is told of every failed try."""
+
+    def __init__(self, worker: str, notices: Notices, notice: str) -> None:
+        self._worker = worker
+        self._notices = notices
+        self._notice = notice
+        self._is_on = False
+
+    def failed(self, error: Exception) -> None:
+        if not self._is_on:
+            self._is_on = True
+            fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
+            log.warning("store unreachable", extra={"fields": fields})
+        if self._notices:
+            self._notices.tell(self._notice, worker=self._worker, error=error)
+
+    def succeeded(self) -> None:
+        if self._is_on:
+            self._is_on = False
+            log.info("store reachable again", extra={"fields": {"worker": self._worker}})
+            if self._notices:
+                self._notices.tell("store_back", worker=self._worker)

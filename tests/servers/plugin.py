@@ -1,15 +1,20 @@
 """Fixtures that give tests real servers."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
+from tests.servers.binaries import find_binaries
+from tests.servers.bouncer import Bouncer, find_bouncer
+from tests.servers.cache import Missing
 from tests.servers.postgres import Postgres
 from tests.servers.run import OwnedRun, Run
-from tests.servers.sql import fresh_database
+from tests.servers.sql import execute, fresh_database
 
 SETTING = "HOLDFAST_TEST_POSTGRES"
 _RUN = pytest.StashKey[Run]()
@@ -33,6 +38,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         run.close()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Fetches programs before the test's time begins to run; if that fails, its fixture says so."""
+    wanted = getattr(item, "fixturenames", ())
+    with suppress(Missing):
+        if "pgbouncer" in wanted:
+            find_bouncer(item.config.stash[_RUN])
+        if {"postgres_server", "private_postgres"} & set(wanted):
+            find_binaries()
+    return (yield)
+
+
 @pytest.fixture(scope="session")
 def servers(pytestconfig: pytest.Config) -> Run:
     """The run that servers are started in."""
@@ -42,9 +59,8 @@ def servers(pytestconfig: pytest.Config) -> Run:
 @pytest.fixture(scope="session")
 def postgres_server(servers: Run) -> str:
     """The URL of a server that the whole run shares: the one that the environment names, else our own."""
-    named = os.environ.get(SETTING)
-    if named:
-        return named
+    if named := os.environ.get(SETTING):
+        return _checked(named)
     with servers.locked("shared"):
         known = servers.folder / "shared"
         if not known.exists():
@@ -72,3 +88,25 @@ def private_postgres(servers: Run) -> Iterator[Postgres]:
     server = Postgres.make(servers, "private")
     yield server
     server.remove()
+
+
+@pytest.fixture
+def pgbouncer(servers: Run) -> Iterator[Callable[[str], Bouncer]]:
+    """Puts a PgBouncer, pooling transactions, in front of the server whose URL it is called with."""
+    made: list[Bouncer] = []
+
+    def put_before(url: str) -> Bouncer:
+        made.append(Bouncer(servers, url))
+        return made[-1]
+
+    yield put_before
+    for bouncer in made:
+        bouncer.remove()
+
+
+def _checked(url: str) -> str:
+    try:
+        execute(url, "SELECT 1")
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        raise Missing(f"{SETTING} names a PostgreSQL server that cannot be used: {error}") from error
+    return url

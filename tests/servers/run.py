@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from tests.servers import keeper
 
+_PREFIX = "holdfast-servers-"
 _UNPRIVILEGED = ("postgres", "nobody")
 
 
@@ -38,6 +39,18 @@ class Run:
         if self.account:
             os.chown(made, pwd.getpwnam(self.account).pw_uid, -1)
         return made
+
+    def reachable(self, folder: Path) -> Path:
+        """The folder with programs, or a copy if the account of the servers could not reach it."""
+        if not self.account or is_open_to_all(folder):
+            return folder
+        copy = self.folder / f"copy-of-{folder.name}"
+        with self.locked(copy.name):
+            if not copy.exists():
+                coming = self.folder / f"coming-{folder.name}"
+                shutil.copytree(folder, coming, symlinks=True)
+                coming.rename(copy)
+        return copy
 
     def keep(self, command: Sequence[str], log: Path, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
         """Starts a server that ends with the run at the latest; gives its keeper, which ends when it does."""
@@ -76,11 +89,14 @@ class OwnedRun(Run):
     """The run as its first process has it: it lives until it is closed, or until that process has ended."""
 
     def __init__(self) -> None:
-        super().__init__(Path(tempfile.mkdtemp(prefix="holdfast-servers-", dir=_place())))
-        self.folder.chmod(0o711)
+        place = _place()
+        _sweep(place)
+        made = Path(tempfile.mkdtemp(prefix=f"coming-{_PREFIX}", dir=place))
+        made.chmod(0o711)
         # Opened once: closing any other handle of this file in this process would drop the lock.
-        self._lifeline: BinaryIO = (self.folder / "lifeline").open("w+b")
+        self._lifeline: BinaryIO = (made / "lifeline").open("w+b")
         fcntl.lockf(self._lifeline, fcntl.LOCK_EX, 1, keeper.RUN)
+        super().__init__(made.rename(place / made.name.removeprefix("coming-")))
 
     def close(self) -> None:
         """Ends all servers, waits for that, and removes what they had."""
@@ -106,6 +122,14 @@ def unprivileged_account() -> str:
 def is_open_to_all(folder: Path) -> bool:
     """Whether every account can reach what is in the folder."""
     return all(part.stat().st_mode & 0o001 for part in [folder, *folder.parents])
+
+
+def _sweep(place: Path) -> None:
+    """Removes what is left of runs that were killed when they had no keeper."""
+    for folder in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError), (folder / "lifeline").open("r+b") as lifeline:
+            fcntl.lockf(lifeline, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place() -> Path:

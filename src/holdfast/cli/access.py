@@ -11,6 +11,7 @@ import click
 
 from holdfast.app import Holdfast
 from holdfast.cli.errors import Failure, WrongUse
+from holdfast.engine.client import Page
 from holdfast.model.job import Job
 from holdfast.model.names import known_id
 from holdfast.stores.sqlite.address import parse
@@ -60,7 +61,7 @@ async def resolve(app: Holdfast, text: str) -> Job[Any]:
         raise WrongUse(f"{text!r} is neither a job id nor at least four characters of the start of one.")
     # Pages go by id, highest first: below the highest possible id with this start come all that have it.
     highest = known_id(start + _HIGHEST[len(start) :])
-    page = [] if highest is None else await app.find(cursor=highest, limit=2)
+    page = Page() if highest is None else await app.find(cursor=highest, limit=2)
     exact = await app.get(start) if len(start) == len(_HIGHEST) else None
     matches = [job for job in page if job.id.startswith(start)] if exact is None else [exact]
     if not matches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.names import check_name
@@ -196,7 +196,7 @@ def check_call(value: object) -> Call:
 def check_calls(values: object) -> list[Call]:
     """The same for several."""
     if isinstance(values, Iterable):
-        return [check_call(each) for each in values]
+        return [check_call(each) for each in cast("Iterable[object]", values)]
     raise InvalidJob("calls", "give a list, for instance [task.call(...)]")
 
 

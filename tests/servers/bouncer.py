@@ -47,7 +47,8 @@ class Bouncer:
             encoding="utf-8",
         )
         program, environ = find_bouncer(run)
-        self._process = ServerProcess(run, [str(program), str(settings)], self._folder / "log", environ)
+        command = [str(program), str(settings)]
+        self._process = ServerProcess(run, command, self._folder / "log", environ, signal.SIGTERM)
         self.start()
 
     @property

@@ -1,7 +1,7 @@
-"""A program that keeps one server: `keeper.py FOLDER ACCOUNT COMMAND...`.
+"""A program that keeps one server: `keeper.py FOLDER ACCOUNT SIGNAL COMMAND...`.
 
 It starts the command and ends when that does. When the test run ends, in whatever way, it ends the command
-and removes the run's folder; when it is killed itself, the kernel ends the command.
+by that signal and removes the run's folder; when it is killed itself, the kernel ends the command.
 """
 
 import contextlib
@@ -10,10 +10,10 @@ import fcntl
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -32,7 +32,7 @@ class Identity(TypedDict, total=False):
     extra_groups: list[int]
 
 
-def main(folder: Path, account: str, command: list[str]) -> int:
+def main(folder: Path, account: str, ending: int, command: list[str]) -> int:
     with (folder / "lifeline").open("r+b") as lifeline:
         fcntl.lockf(lifeline, fcntl.LOCK_SH, 1, KEEPERS)
         if not is_running(lifeline.fileno()):
@@ -41,9 +41,9 @@ def main(folder: Path, account: str, command: list[str]) -> int:
             command,
             cwd=folder,
             **identity(account),
-            preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
+            preexec_fn=partial(die_with_parent, ending) if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
         )
-        watch = threading.Thread(target=end_with_run, args=(lifeline.fileno(), server), daemon=True)
+        watch = threading.Thread(target=end_with_run, args=(lifeline.fileno(), server, ending), daemon=True)
         watch.start()
         code = server.wait()
         if not is_running(lifeline.fileno()):
@@ -66,22 +66,22 @@ def is_running(lifeline: int) -> bool:
     return False
 
 
-def end_with_run(lifeline: int, server: "subprocess.Popen[bytes]") -> None:
+def end_with_run(lifeline: int, server: "subprocess.Popen[bytes]", ending: int) -> None:
     fcntl.lockf(lifeline, fcntl.LOCK_SH, 1, RUN)
     with contextlib.suppress(ProcessLookupError):
-        server.send_signal(signal.SIGQUIT)
+        server.send_signal(ending)
     try:
         server.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         server.kill()
 
 
-def die_with_parent() -> None:
+def die_with_parent(ending: int) -> None:
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ending)
     if os.getppid() != parent:
         os._exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]))

@@ -39,7 +39,7 @@ class Postgres:
         self._standbys: list[Postgres] = []
         self.port = free_port()
         command = [str(binaries / "postgres"), "-D", str(self._data), "-p", str(self.port)]
-        self._process = ServerProcess(run, command, self._folder / "log", _ENVIRON)
+        self._process = ServerProcess(run, command, self._folder / "log", _ENVIRON, signal.SIGQUIT)
 
     @classmethod
     def make(cls, run: Run, name: str = "postgres") -> Self:

@@ -14,13 +14,21 @@ _MOMENT = 0.01
 
 
 class ServerProcess:
-    """A program that can be started again and again, what it prints in one file."""
+    """A program that can be started again and again, what it prints in one file; `ending` ends it at once."""
 
-    def __init__(self, run: Run, command: Sequence[str], log: Path, environ: dict[str, str]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        command: Sequence[str],
+        log: Path,
+        environ: dict[str, str],
+        ending: signal.Signals,
+    ) -> None:
         self._run = run
         self._command = command
         self._log = log
         self._environ = environ
+        self._ending = ending
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -34,7 +42,7 @@ class ServerProcess:
     def start(self, is_ready: Callable[[], bool]) -> None:
         """Starts it, and waits until it is ready."""
         assert not self.is_running, "it runs"
-        keeper = self._keeper = self._run.keep(self._command, self._log, self._environ)
+        keeper = self._keeper = self._run.keep(self._command, self._log, self._environ, self._ending)
         deadline = monotonic() + PATIENCE
         while not is_ready():
             if _has_ended(keeper) or monotonic() > deadline:

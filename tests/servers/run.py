@@ -4,6 +4,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,9 +53,12 @@ class Run:
                 coming.rename(copy)
         return copy
 
-    def keep(self, command: Sequence[str], log: Path, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
+    def keep(
+        self, command: Sequence[str], log: Path, environ: dict[str, str], ending: signal.Signals
+    ) -> "subprocess.Popen[bytes]":
         """Starts a server that ends with the run at the latest; gives its keeper, which ends when it does."""
-        line = [sys.executable, "-I", "-S", keeper.__file__, str(self.folder), self.account, *command]
+        program = [sys.executable, "-I", "-S", keeper.__file__]
+        line = [*program, str(self.folder), self.account, str(ending.value), *command]
         with log.open("ab") as output:
             started = subprocess.Popen(
                 line,

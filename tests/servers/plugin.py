@@ -41,12 +41,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Fetches programs before the test's time begins to run; if that fails, its fixture says so."""
+    run = item.config.stash[_RUN]
     wanted = getattr(item, "fixturenames", ())
     with suppress(Missing):
         if "pgbouncer" in wanted:
-            find_bouncer(item.config.stash[_RUN])
+            find_bouncer(run)
         if {"postgres_server", "private_postgres"} & set(wanted):
-            find_binaries()
+            find_binaries(run)
     return (yield)
 
 

@@ -44,7 +44,7 @@ class Postgres:
     @classmethod
     def make(cls, run: Run, name: str = "postgres") -> Self:
         """A started server with nothing in it."""
-        binaries = run.reachable(find_binaries().parent) / "bin"
+        binaries = find_binaries(run)
         made = cls(run, binaries, name)
         run.call(["cp", "-R", str(_template(run, binaries)), str(made._data)], _ENVIRON)
         made.start()

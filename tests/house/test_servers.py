@@ -13,6 +13,7 @@ from tests.chaos.waiting import until
 from tests.servers import binaries
 from tests.servers.bouncer import Bouncer
 from tests.servers.cache import Missing
+from tests.servers.ports import free_port
 from tests.servers.postgres import Mode, Postgres
 from tests.servers.run import Run
 from tests.servers.sql import execute
@@ -28,6 +29,13 @@ run = OwnedRun()
 server = Postgres.make(run)
 print(run.folder, server.pid, flush=True)
 sys.stdin.read()
+"""
+TWO_TESTS = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("name", ["1", "2"])
+def test_one(name, postgres_database):
+    pathlib.Path(os.environ["FOLDER"], name).write_text(postgres_database)
 """
 NEXT_RUN = "from tests.servers.run import OwnedRun; OwnedRun().close()"
 
@@ -145,6 +153,42 @@ def test_without_a_server_a_message_says_what_to_install(
     with pytest.raises(Missing, match=r"apt-get install postgresql.*HOLDFAST_TEST_POSTGRES"):
         binaries.find_binaries(servers)
     assert [path.name for path in (tmp_path / "servers").iterdir()] == ["postgres.lock"]
+
+
+def pytest_run(folder: Path, *options: str, **environ: str) -> str:
+    """Runs two tests, each of which writes the URL of its database into a file; what pytest printed."""
+    (folder / "test_two.py").write_text(TWO_TESTS)
+    plugins = ["-p", "tests.servers.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(folder)]
+    environ = os.environ | {"FOLDER": str(folder), "HOLDFAST_TEST_POSTGRES": ""} | environ
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.process
+def test_workers_of_a_run_share_one_server_that_ends_with_it(tmp_path: Path) -> None:
+    assert "2 passed" in pytest_run(tmp_path, "-n", "2")
+    first, second = [(tmp_path / name).read_text().rpartition("/") for name in ("1", "2")]
+    assert first[0] == second[0]
+    assert first[2] != second[2]
+    with pytest.raises(ConnectionRefusedError):
+        execute(f"{first[0]}/postgres", "SELECT 1")
+
+
+@pytest.mark.process
+def test_a_server_that_the_environment_names_is_used_and_left_clean(
+    private_postgres: Postgres, tmp_path: Path
+) -> None:
+    assert "2 passed" in pytest_run(tmp_path, HOLDFAST_TEST_POSTGRES=private_postgres.url)
+    assert (tmp_path / "1").read_text().startswith(private_postgres.url.rpartition("/")[0])
+    assert private_postgres.execute("SELECT count(*) FROM pg_database")[0][0] == 3
+
+
+def test_a_named_server_that_does_not_answer_is_an_error_that_keeps_the_password(tmp_path: Path) -> None:
+    port = free_port()
+    shown = pytest_run(tmp_path, HOLDFAST_TEST_POSTGRES=f"postgresql://me:hidden@127.0.0.1:{port}/postgres")
+    assert "2 errors" in shown
+    assert "HOLDFAST_TEST_POSTGRES names a PostgreSQL server that cannot be used" in shown
+    assert "hidden" not in shown
 
 
 def is_running(pid: int) -> bool:

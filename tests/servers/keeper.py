@@ -1,7 +1,8 @@
 """A program that keeps one server: `keeper.py FOLDER ACCOUNT SIGNAL COMMAND...`.
 
-It starts the command and ends when that does. When the test run ends, in whatever way, it ends the command
-by that signal and removes the run's folder; when it is killed itself, the kernel ends the command.
+It starts the command, and ends when that and all that it has left behind have ended. When the test run ends,
+in whatever way, it ends the command by that signal and removes the run's folder. When it is killed itself,
+the kernel ends the command.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +23,7 @@ from typing import TypedDict
 # belong to one process: a forked child does not keep them, and the kernel drops them with it.
 RUN, KEEPERS = 0, 1
 PATIENCE = 10
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Identity(TypedDict, total=False):
@@ -37,15 +39,19 @@ def main(folder: Path, account: str, ending: int, command: list[str]) -> int:
         fcntl.lockf(lifeline, fcntl.LOCK_SH, 1, KEEPERS)
         if not is_running(lifeline.fileno()):
             return 1
+        control_process(PR_SET_CHILD_SUBREAPER, 1)
         server = subprocess.Popen(
             command,
             cwd=folder,
             **identity(account),
-            preexec_fn=partial(die_with_parent, ending) if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
+            preexec_fn=partial(die_with_parent, ending),  # noqa: PLW1509 - no thread runs yet
         )
         watch = threading.Thread(target=end_with_run, args=(lifeline.fileno(), server, ending), daemon=True)
         watch.start()
         code = server.wait()
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
         if not is_running(lifeline.fileno()):
             shutil.rmtree(folder, ignore_errors=True)
         return code
@@ -74,13 +80,32 @@ def end_with_run(lifeline: int, server: "subprocess.Popen[bytes]", ending: int) 
         server.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         server.kill()
+        server.wait()
+    for orphan in adopted():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(orphan, signal.SIGKILL)
+
+
+def adopted() -> list[int]:
+    """Processes that the server has left behind; the kernel has made them ours."""
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return []
+    return [int(pid) for pid in listed.split()]
 
 
 def die_with_parent(ending: int) -> None:
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ending)
+    control_process(PR_SET_PDEATHSIG, ending)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def control_process(option: int, value: int) -> None:
+    """Asks the kernel, if it is one that knows how."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.servers.binaries import find_binaries
+from tests.servers.binaries import OLDEST, find_binaries
 from tests.servers.bouncer import Bouncer, find_bouncer
 from tests.servers.cache import Missing
 from tests.servers.postgres import Postgres
@@ -42,11 +42,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Fetches programs before the test's time begins to run; if that fails, its fixture says so."""
     run = item.config.stash[_RUN]
-    wanted = getattr(item, "fixturenames", ())
-    with suppress(Missing):
+    wanted = set(getattr(item, "fixturenames", ()))
+    if os.environ.get(SETTING):
+        wanted.discard("postgres_server")
+    with suppress(Missing, OSError):
         if "pgbouncer" in wanted:
             find_bouncer(run)
-        if {"postgres_server", "private_postgres"} & set(wanted):
+        if wanted & {"postgres_server", "private_postgres"}:
             find_binaries(run)
     return (yield)
 
@@ -107,8 +109,10 @@ def pgbouncer(servers: Run) -> Iterator[Callable[[str], Bouncer]]:
 
 def _checked(url: str) -> str:
     try:
-        execute(url, "SELECT 1")
+        version = int(execute(url, "SHOW server_version_num")[0][0]) // 10_000
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         # A traceback would show the URL, which may hold a password.
         pytest.fail(f"{SETTING} names a PostgreSQL server that cannot be used: {error}", pytrace=False)
+    if version < OLDEST:
+        pytest.fail(f"{SETTING} names PostgreSQL {version}; {OLDEST} or newer is needed", pytrace=False)
     return url

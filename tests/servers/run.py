@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,8 +25,20 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.account = unprivileged_account()
         self._keepers: list[subprocess.Popen[bytes]] = []  # a process that nobody holds is a warning
+
+    @cached_property
+    def account(self) -> str:
+        """The account to run servers under, because they refuse root; empty for our own."""
+        if os.geteuid() != 0:
+            return ""
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        for name in _UNPRIVILEGED:
+            if name in known:
+                return name
+        raise RuntimeError(
+            f"as root, servers run under another account: make one of {', '.join(_UNPRIVILEGED)}"
+        )
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
@@ -110,17 +123,6 @@ class OwnedRun(Run):
         for kept in self._keepers:
             kept.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def unprivileged_account() -> str:
-    """The account to run servers under, because they refuse root; empty for our own."""
-    if os.geteuid() != 0:
-        return ""
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    for name in _UNPRIVILEGED:
-        if name in known:
-            return name
-    raise RuntimeError(f"as root, servers need an account to run under: one of {', '.join(_UNPRIVILEGED)}")
 
 
 def is_open_to_all(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The stores: memory (the reference, read it first), SQLite, and what other packages register.
+"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, and what other packages register.
 
 Each is opened by its URL; `open_store` imports it when it is asked for. What a store must do is written in
 `holdfast.store`, and checked by `holdfast.testing.conformance`.
@@ -18,7 +18,11 @@ GROUP = "holdfast.stores"
 _BUILT_IN = {
     "memory": ("holdfast.stores.memory", "MemoryStore"),
     "sqlite": ("holdfast.stores.sqlite", "SqliteStore"),
+    "postgresql": ("holdfast.stores.postgres", "PostgresStore"),
+    "postgres": ("holdfast.stores.postgres", "PostgresStore"),
 }
+_NETWORKED = {"postgresql": "postgres", "postgres": "postgres"}
+"""Those between whom and us much can happen, with the extra that installs what they need."""
 
 
 def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
@@ -33,8 +37,7 @@ def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
             f"{_masked(url)!r} is not a store URL, such as {_example()}", setting="store"
         )
     if scheme in _BUILT_IN:
-        module, name = _BUILT_IN[scheme]
-        return cast(Store, getattr(import_module(module), name).from_url(url, auto_migrate))
+        return _open_built_in(scheme, url, auto_migrate)
     found = {point.name: point for point in entry_points(group=GROUP)}
     if scheme not in found:
         known = ", ".join(f"{name}://" for name in sorted({*_BUILT_IN, *found}))
@@ -44,6 +47,22 @@ def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
             setting="store",
         )
     return _open_registered(found[scheme], url, auto_migrate)
+
+
+def _open_built_in(scheme: str, url: str, auto_migrate: bool | None) -> Store:
+    module, name = _BUILT_IN[scheme]
+    try:
+        store = cast(Store, getattr(import_module(module), name).from_url(url, auto_migrate))
+        if scheme not in _NETWORKED:
+            return store
+        resilient = import_module("holdfast.stores.resilient")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{scheme}:// needs the package {error.name}: "
+            f"pip install 'holdfast[{_NETWORKED.get(scheme, scheme)}]'",
+            setting="store",
+        ) from error
+    return cast(Store, resilient.ResilientStore(store))
 
 
 def _open_registered(point: EntryPoint, url: str, auto_migrate: bool | None) -> Store:
@@ -64,4 +83,4 @@ def _masked(url: str) -> str:
 
 
 def _example() -> str:
-    return "sqlite:///jobs.db or memory://"
+    return "sqlite:///jobs.db, postgresql://host/database or memory://"

@@ -1,0 +1,109 @@
+"""The connections of one event loop to the database."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from holdfast.model.errors import StoreUnavailable
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.driver import FAULTS, Connection, open_pool
+from holdfast.stores.postgres.faults import is_broken, translated
+
+T = TypeVar("T")
+
+
+class Database:
+    """A pool for calls, and one for transactions of handlers, so that these never keep calls waiting."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._pools: dict[str, Any] = {}
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    async def value(self, sql: str, *args: object, writes: bool = True) -> Any:
+        """The one value that a statement gives."""
+        return await self.run(lambda connection: connection.fetchval(sql, *args), writes=writes)
+
+    async def rows(self, sql: str, *args: object, writes: bool = False) -> list[Any]:
+        return await self.run(lambda connection: connection.fetch(sql, *args), writes=writes)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, writes: bool) -> T:
+        """Does one statement, which is its own transaction, on a connection for calls."""
+        async with self._lent("calls") as connection:
+            try:
+                if self.address.prepared:
+                    return await work(connection)
+                # A pooler gives each transaction a server of its own choice, so one must hold the whole call.
+                async with connection.transaction(isolation="read_committed"):
+                    return await work(connection)
+            except Exception as error:
+                if is_broken(error):
+                    connection.terminate()
+                raise translated(error, self.address.place, sent=writes) from error
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[Connection]:
+        """A connection with an open transaction; commits when left, rolls back on an exception."""
+        async with self._lent("transactions") as connection:
+            transaction = connection.transaction(isolation="read_committed")
+            try:
+                await transaction.start()
+            except Exception as error:
+                raise translated(error, self.address.place, sent=False) from error
+            try:
+                yield connection
+            except BaseException:
+                await self._roll_back(connection, transaction)
+                raise
+            try:
+                await transaction.commit()
+            except Exception as error:
+                raise translated(error, self.address.place, sent=True) from error
+
+    async def close(self) -> None:
+        """Waits a little for what is under way, and closes every connection."""
+        self._is_closed = True
+        for pool in self._pools.values():
+            try:
+                async with asyncio.timeout(2):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+        self._pools.clear()
+
+    async def _roll_back(self, connection: Connection, transaction: Any) -> None:
+        if connection.is_closed():
+            return
+        try:
+            await transaction.rollback()
+        except FAULTS:
+            # What was raised in the transaction counts; without a connection nothing of it was committed.
+            connection.terminate()
+
+    @asynccontextmanager
+    async def _lent(self, kind: str) -> AsyncGenerator[Connection]:
+        place = self.address.place
+        try:
+            pool = self._pools.get(kind) or await self._open(kind)
+            connection = await pool.acquire(timeout=self.address.patience)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"{place}: no connection within {self.address.patience:g} s; {self.address.pool} are in use "
+                f"at most (pool={self.address.pool}, timeout={self.address.patience:g})"
+            ) from error
+        except Exception as error:
+            raise translated(error, place, sent=False) from error
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def _open(self, kind: str) -> Any:
+        async with self._opening:
+            if self._is_closed:
+                raise StoreUnavailable(f"{self.address.place}: the session is closed; nothing was written")
+            if kind not in self._pools:
+                self._pools[kind] = await open_pool(self.address)
+            return self._pools[kind]

@@ -1,0 +1,194 @@
+"""The job operations: each one call of a server-side function, or one query."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.errors import KeyConflict
+from holdfast.model.lifecycle import EDITABLE, edit_source
+from holdfast.model.records import (
+    Added,
+    AttemptRecord,
+    Edit,
+    Extension,
+    Held,
+    JobRecord,
+    NewJob,
+    Query,
+    QueueCount,
+    Tick,
+    Ticked,
+)
+from holdfast.stores.postgres.adding import answers, arrays
+from holdfast.stores.postgres.bell import Bell
+from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.moving import Batch, may_wake
+from holdfast.stores.postgres.queries import Queries, found
+from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
+
+_HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
+_encode = msgspec.json.encode
+
+
+class _Answer(msgspec.Struct):
+    registered: bool
+    refused: list[int] | None
+    verdicts: str | None
+    asked: list[tuple[str, int]] | None
+    paused: list[str]
+    next_due: int | None
+
+
+class _Edited(msgspec.Struct):
+    job: Told | None = None
+    held: str | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_edited = msgspec.json.Decoder(_Edited).decode
+
+
+class PostgresJobs:
+    """Jobs of one namespace."""
+
+    def __init__(self, database: Database, queries: Queries, ns: int, bell: Bell) -> None:
+        self._database = database
+        self._queries = queries
+        self._ns = ns
+        self._bell = bell
+
+    async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
+        if not jobs:
+            return []
+        sql = self._queries.add
+        wake = self._bell.strike()
+        told = await self._database.value(sql, self._ns, *arrays(jobs), wake)
+        self._bell.struck(wake)
+        return answers(jobs, told)
+
+    async def tick(self, tick: Tick) -> Ticked:
+        batch = Batch(tick.moves)
+        want = tick.want
+        wakes = may_wake(tick.moves)
+        wake = self._bell.strike() if wakes else None
+        rows = await self._database.rows(
+            self._queries.tick,
+            self._ns,
+            tick.worker,
+            tick.seq,
+            *batch.plain,
+            batch.moves,
+            list(want.queues) if want else None,
+            list(want.tasks) if want else None,
+            want.limit if want else 0,
+            want.lease if want else 0,
+            tick.repeat,
+            wake,
+            writes=True,
+        )
+        if wakes:
+            self._bell.struck(wake)
+        answer = _decode_answer(rows.pop()[0])
+        jobs = [claimed(row, tick.worker) for row in rows]
+        if want is not None and len(jobs) > 1:
+            turns = {queue: turn for turn, queue in enumerate(want.queues)}
+            jobs.sort(key=lambda job: (turns.get(job.queue, 0), job.priority, job.due, job.id))
+        return Ticked(
+            verdicts=batch.verdicts(answer.refused, answer.verdicts),
+            claimed=jobs,
+            cancel_asked=answer.asked or [],
+            paused=frozenset(answer.paused),
+            next_due=answer.next_due,
+            registered=answer.registered,
+        )
+
+    async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
+        answers: list[Held] = []
+        for some in _each_once(extensions):
+            order = sorted(range(len(some)), key=lambda place: some[place].job)
+            told = await self._database.value(
+                self._queries.extend, self._ns, worker, *_wishes([some[place] for place in order])
+            )
+            held = dict(zip(order, told, strict=True))
+            answers += [_HELD[held[place]] for place in range(len(some))]
+        return answers
+
+    async def expired(self, limit: int) -> list[JobRecord]:
+        return [record(row) for row in await self._database.rows(self._queries.expired, self._ns, limit)]
+
+    async def edit(self, job_id: str, version: int, edit: Edit) -> JobRecord | None:
+        fits = [edit_source(edit.path)] if edit.path else list(EDITABLE)
+        sent = {
+            **msgspec.structs.asdict(edit),
+            "job": job_id,
+            "version": version,
+            "from": [CODES[state] for state in fits if state is not None],
+            "to": CODES[edit.path[-1]] if edit.path else None,
+            "reason": clean(edit.reason),
+        }
+        wake = self._bell.strike()
+        told = await self._database.value(self._queries.edit, self._ns, _encode(sent).decode(), wake)
+        self._bell.struck(wake)
+        if told is None:
+            return None
+        edited = _decode_edited(told)
+        if edited.job is None:
+            raise KeyConflict(f"key {edit.key or 'of the job'!r} is held by job {edited.held}")
+        return edited.job.record()
+
+    async def delete(self, job_id: str) -> bool:
+        stay: int = await self._database.value(self._queries.forget, self._ns, [job_id])
+        return stay == 0
+
+    async def get(self, job_id: str) -> JobRecord | None:
+        return (await self.states([job_id]))[0]
+
+    async def states(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        if not job_ids:
+            return []
+        rows = await self._database.rows(self._queries.by_id, self._ns, list(job_ids))
+        jobs = {job.id: job for job in map(record, rows)}
+        return [jobs.get(job_id) for job_id in job_ids]
+
+    async def find(self, query: Query) -> list[JobRecord]:
+        sql, args = found(self._queries, query)
+        return [record(row) for row in await self._database.rows(sql, self._ns, *args)]
+
+    async def count(self) -> list[QueueCount]:
+        rows = await self._database.rows(self._queries.count, self._ns)
+        return [
+            QueueCount(queue=queue, state=state_of(state), count=count, due=due)
+            for queue, state, count, due in rows
+        ]
+
+    async def history(self, job_id: str) -> list[AttemptRecord]:
+        return [attempt(row) for row in await self._database.rows(self._queries.history, self._ns, job_id)]
+
+    async def prune(self, older_than: int, limit: int) -> int:
+        removed: int = await self._database.value(self._queries.prune, self._ns, older_than, limit)
+        return removed
+
+
+def _wishes(extensions: list[Extension]) -> list[list[Any]]:
+    return [
+        [extension.job for extension in extensions],
+        [extension.token for extension in extensions],
+        [extension.lease for extension in extensions],
+        [extension.elapsed for extension in extensions],
+        [extension.progress for extension in extensions],
+        [clean(extension.progress_note) for extension in extensions],
+    ]
+
+
+def _each_once(extensions: Sequence[Extension]) -> list[list[Extension]]:
+    """The wishes in as few parts as have no job twice: one, but for a caller that is unsure."""
+    parts: list[list[Extension]] = []
+    seen: set[str] = set()
+    for extension in extensions:
+        if not parts or extension.job in seen:
+            parts.append([])
+            seen.clear()
+        parts[-1].append(extension)
+        seen.add(extension.job)
+    return parts

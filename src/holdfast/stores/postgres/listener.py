@@ -1,0 +1,128 @@
+"""The connection that listens, while anybody in this process wants to be woken.
+
+Every time it listens anew it wakes everybody, because what was told meanwhile was missed. Behind a pooler
+that gives each transaction another server nothing would ever be heard: a trial call shows that, and the
+workers poll.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.bell import Listeners, process_mark
+from holdfast.stores.postgres.driver import FAULTS, Connection, connect
+
+TRIAL_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 30.0
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+TRIAL: Final = "trial"
+
+_log = logging.getLogger("holdfast.store")
+
+
+class PostgresWakeups:
+    """Wake-ups of one namespace for the event loop of one session."""
+
+    def __init__(self, address: Address, ns: int, listeners: Listeners) -> None:
+        self._address = address
+        self._channel = address.channel(ns)
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
+        self._wanted = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        end = self._listeners.add(wake)
+        is_over = False
+        self._call(self._begin)
+
+        def stop() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                end()
+                self._call(self._end)
+
+        return stop
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _call(self, step: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the connection with it
+            self._loop.call_soon_threadsafe(step)
+
+    def _begin(self) -> None:
+        self._wanted += 1
+        if self._address.notify and (self._task is None or self._task.done()):
+            self._task = self._loop.create_task(self._serve())
+
+    def _end(self) -> None:
+        self._wanted -= 1
+
+    async def _serve(self) -> None:
+        """Listens until nobody has wanted it for a while."""
+        pause = FIRST_PAUSE
+        while self._wanted:
+            try:
+                connection = await connect(self._address)
+            except FAULTS as error:
+                _log.debug(
+                    "cannot listen yet", extra={"fields": {"error": str(error) or type(error).__name__}}
+                )
+                await asyncio.sleep(random.uniform(0.5, 1) * pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+                continue
+            try:
+                if not await self._hear(connection):
+                    return
+                pause = FIRST_PAUSE
+            except FAULTS as error:
+                _log.debug("listening ended", extra={"fields": {"error": str(error) or type(error).__name__}})
+                await asyncio.sleep(random.uniform(0.5, 1) * pause)
+            finally:
+                connection.terminate()
+
+    async def _hear(self, connection: Connection) -> bool:
+        """Listens while the connection lasts; False if it is of no use, because nothing is heard on it."""
+        gone = asyncio.Event()
+        tried = asyncio.Event()
+
+        def heard(_connection: Connection, _pid: int, _channel: str, told: str) -> None:
+            if told == f"{TRIAL}-{process_mark()}":
+                tried.set()
+            elif told != process_mark() and not told.startswith(TRIAL):
+                self._listeners.wake()
+
+        def ended(_connection: Connection) -> None:
+            gone.set()
+
+        connection.add_termination_listener(ended)
+        await connection.add_listener(self._channel, heard)
+        await connection.execute("SELECT pg_notify($1, $2)", self._channel, f"{TRIAL}-{process_mark()}")
+        self._listeners.wake()
+        try:
+            async with asyncio.timeout(TRIAL_SECONDS):
+                await tried.wait()
+        except TimeoutError:
+            if not gone.is_set():
+                fields = {"place": self._address.place}
+                _log.warning(
+                    "wake-ups do not arrive, probably because of a pooler; polling", extra={"fields": fields}
+                )
+                return False
+        while self._wanted and not gone.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await gone.wait()
+            if not gone.is_set():
+                # A connection that was cut without a word is noticed only by asking.
+                await connection.execute("SELECT 1")
+        return True

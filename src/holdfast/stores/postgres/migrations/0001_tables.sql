@@ -1,0 +1,217 @@
+-- min-client: 1
+-- Live jobs stand in job, finished ones in done: a state names one table. What changes while a job is leased
+-- stands in lease, so that a job's own row is written by its claim and by its end and by nothing between them:
+-- a transaction that will end the attempt never meets a heartbeat, whatever its isolation.
+-- Times are microseconds since 1970 by this server's clock. States: 0 scheduled, 1 claimed, 2 running,
+-- 3 success, 4 failed, 5 retry, 6 dlq, 7 cancelled.
+
+CREATE TABLE holdfast.namespace (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE,
+    retention bigint
+);
+
+-- ready: true due and waiting, false waiting for its due time, null leased. worker and seq: who claimed it, by
+-- which tick.
+CREATE TABLE holdfast.job (
+    due bigint NOT NULL,
+    created bigint NOT NULL,
+    priority bigint NOT NULL,
+    token bigint NOT NULL DEFAULT 0,
+    seq bigint,
+    lease_until bigint,
+    started bigint,
+    lease bigint,
+    timeout bigint,
+    id uuid NOT NULL,
+    ns integer NOT NULL,
+    version integer NOT NULL DEFAULT 1,
+    run integer NOT NULL DEFAULT 0,
+    failures integer NOT NULL DEFAULT 0,
+    lost integer NOT NULL DEFAULT 0,
+    state smallint NOT NULL DEFAULT 0,
+    ready boolean,
+    suspect boolean NOT NULL DEFAULT false,
+    cancel_asked boolean NOT NULL DEFAULT false,
+    progress double precision,
+    task text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    worker text COLLATE "C",
+    key text COLLATE "C",
+    tags text[],
+    payload bytea NOT NULL,
+    headers bytea,
+    retry bytea,
+    result bytea,
+    progress_note text,
+    reason text,
+    error text,
+    CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id)
+) WITH (
+    fillfactor = 90,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0,
+    toast.autovacuum_vacuum_scale_factor = 0.01,
+    toast.autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX holdfast_job_ready ON holdfast.job (ns, queue, priority, due, id) WHERE ready;
+CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE NOT ready;
+CREATE INDEX holdfast_job_leased ON holdfast.job (ns, worker, seq) WHERE worker IS NOT NULL;
+CREATE INDEX holdfast_job_asked ON holdfast.job (ns, worker) WHERE cancel_asked AND worker IS NOT NULL;
+
+-- What a heartbeat, a start or a wish to cancel says of one lease. Absent while nothing was said. A row whose
+-- token is not the job's is left over, says nothing, and is swept away.
+CREATE TABLE holdfast.lease (
+    until bigint NOT NULL,
+    started bigint,
+    token bigint NOT NULL,
+    job uuid NOT NULL,
+    ns integer NOT NULL,
+    changes integer NOT NULL DEFAULT 0,
+    running boolean NOT NULL DEFAULT false,
+    cancel_asked boolean NOT NULL DEFAULT false,
+    progress double precision,
+    worker text COLLATE "C" NOT NULL,
+    progress_note text,
+    PRIMARY KEY (ns, job, token)
+) WITH (
+    fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX holdfast_lease_asked ON holdfast.lease (ns, worker) WHERE cancel_asked;
+
+-- By day of the id, which tells when the job was made: one probe finds an id, and old days are dropped whole.
+-- ran_by: the worker of a plain success, whose attempt is told by this row and has none in attempt.
+CREATE TABLE holdfast.done (
+    due bigint NOT NULL,
+    created bigint NOT NULL,
+    finished bigint NOT NULL,
+    priority bigint NOT NULL,
+    token bigint NOT NULL,
+    started bigint,
+    lease bigint,
+    timeout bigint,
+    id uuid NOT NULL,
+    ns integer NOT NULL,
+    version integer NOT NULL,
+    run integer NOT NULL,
+    failures integer NOT NULL,
+    lost integer NOT NULL,
+    state smallint NOT NULL,
+    suspect boolean NOT NULL,
+    cancel_asked boolean NOT NULL,
+    progress double precision,
+    task text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    ran_by text COLLATE "C",
+    key text COLLATE "C",
+    tags text[],
+    payload bytea NOT NULL,
+    headers bytea,
+    retry bytea,
+    result bytea,
+    progress_note text,
+    reason text,
+    error text,
+    CONSTRAINT holdfast_done_pkey PRIMARY KEY (ns, id)
+) PARTITION BY RANGE (id);
+CREATE INDEX holdfast_done_finished ON holdfast.done USING brin (finished) WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX holdfast_done_state ON holdfast.done (ns, state, id) WHERE state <> 3;
+CREATE TABLE holdfast.done_other PARTITION OF holdfast.done DEFAULT;
+CREATE INDEX holdfast_done_other_finished ON holdfast.done_other (ns, finished) WHERE state <> 6;
+
+-- Ended attempts, but for plain successes. closer: who ended it, if not its own worker.
+CREATE TABLE holdfast.attempt (
+    token bigint NOT NULL,
+    started bigint,
+    finished bigint NOT NULL,
+    job uuid NOT NULL,
+    ns integer NOT NULL,
+    run integer NOT NULL,
+    worker text COLLATE "C" NOT NULL,
+    closer text COLLATE "C",
+    outcome text NOT NULL,
+    reason text,
+    error text,
+    CONSTRAINT holdfast_attempt_pkey PRIMARY KEY (ns, job, token)
+) PARTITION BY RANGE (job);
+CREATE TABLE holdfast.attempt_other PARTITION OF holdfast.attempt DEFAULT;
+
+-- The days that have partitions of done and attempt; upto is the end of the day, name their suffix.
+CREATE TABLE holdfast.day (
+    name text PRIMARY KEY,
+    upto bigint NOT NULL
+);
+
+-- Held by its job while that is live, and until the end of the TTL if it has one.
+CREATE TABLE holdfast.key (
+    until bigint,
+    ns integer NOT NULL,
+    job uuid NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, key)
+);
+CREATE INDEX holdfast_key_until ON holdfast.key (ns, until) WHERE until IS NOT NULL;
+CREATE INDEX holdfast_key_job ON holdfast.key (ns, job);
+
+-- How many finished jobs there are, as changes to be summed up: nobody waits for anybody to count.
+CREATE TABLE holdfast.tally (
+    jobs bigint NOT NULL,
+    ns integer NOT NULL,
+    state smallint NOT NULL,
+    queue text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE holdfast.worker (
+    started bigint NOT NULL,
+    seen bigint NOT NULL,
+    live_until bigint NOT NULL,
+    ns integer NOT NULL,
+    pid integer NOT NULL,
+    concurrency integer NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    host text NOT NULL,
+    queues text[] NOT NULL,
+    tasks text[] NOT NULL,
+    version text NOT NULL,
+    PRIMARY KEY (ns, id)
+) WITH (fillfactor = 50);
+
+-- A queue stands here once it was paused.
+CREATE TABLE holdfast.queue (
+    ns integer NOT NULL,
+    paused boolean NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, name)
+);
+
+-- Live jobs as they stand.
+CREATE VIEW holdfast.live AS
+SELECT j.ns, j.id, j.task, j.queue, j.payload,
+       CASE WHEN l.running THEN 2::smallint ELSE j.state END AS state,
+       j.priority, j.due, j.created, j.run, j.failures, j.lost, j.suspect,
+       j.version + coalesce(l.changes, 0) AS version,
+       j.token, j.worker, coalesce(l.until, j.lease_until) AS lease_until, j.lease, j.timeout, j.retry, j.headers,
+       j.key, j.tags, coalesce(l.started, j.started) AS started, NULL::bigint AS finished,
+       j.cancel_asked OR coalesce(l.cancel_asked, false) AS cancel_asked,
+       CASE WHEN l.job IS NULL THEN j.progress ELSE l.progress END AS progress,
+       CASE WHEN l.job IS NULL THEN j.progress_note ELSE l.progress_note END AS progress_note,
+       j.reason, j.error, j.result
+FROM holdfast.job AS j
+LEFT JOIN holdfast.lease AS l ON l.ns = j.ns AND l.job = j.id AND l.token = j.token AND j.worker IS NOT NULL;
+
+-- Finished jobs as they stand.
+CREATE VIEW holdfast.finished AS
+SELECT d.ns, d.id, d.task, d.queue, d.payload, d.state, d.priority, d.due, d.created, d.run, d.failures, d.lost,
+       d.suspect, d.version, d.token, NULL::text COLLATE "C" AS worker, NULL::bigint AS lease_until, d.lease, d.timeout,
+       d.retry, d.headers, d.key, d.tags, d.started, d.finished, d.cancel_asked, d.progress, d.progress_note, d.reason,
+       d.error, d.result
+FROM holdfast.done AS d;
+
+-- All jobs.
+CREATE VIEW holdfast.jobs AS SELECT * FROM holdfast.live UNION ALL SELECT * FROM holdfast.finished;

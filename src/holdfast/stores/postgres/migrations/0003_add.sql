@@ -1,0 +1,181 @@
+-- min-client: 1
+-- The job that holds a key, if any does. The caller has the key's row locked.
+CREATE FUNCTION holdfast.holder_v1(p_ns integer, p_job uuid, p_until bigint, p_now bigint) RETURNS boolean
+LANGUAGE sql VOLATILE
+AS $$
+    SELECT EXISTS (SELECT FROM holdfast.job WHERE ns = p_ns AND id = p_job)
+        OR (coalesce(p_until > p_now, false) AND EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = p_job))
+$$;
+
+-- Takes a key for a job if nobody holds it; else the job that does.
+CREATE FUNCTION holdfast.take_key_v1(p_ns integer, p_key text, p_job uuid, p_ttl bigint, p_now bigint) RETURNS uuid
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_until bigint := CASE WHEN p_ttl > 0 THEN p_now + p_ttl END;
+    v_key holdfast.key%ROWTYPE;
+BEGIN
+    LOOP
+        INSERT INTO holdfast.key (ns, key, job, until) VALUES (p_ns, p_key, p_job, v_until) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN NULL;
+        END IF;
+        SELECT * INTO v_key FROM holdfast.key WHERE ns = p_ns AND key = p_key FOR UPDATE;
+        IF FOUND THEN
+            IF v_key.job <> p_job AND holdfast.holder_v1(p_ns, v_key.job, v_key.until, p_now) THEN
+                RETURN v_key.job;
+            END IF;
+            UPDATE holdfast.key SET job = p_job, until = v_until WHERE ns = p_ns AND key = p_key;
+            RETURN NULL;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- What stands where a job was to be added, as one element of the answer.
+CREATE FUNCTION holdfast.stood_v1(
+    p_ns integer, p_n integer, p_id uuid, p_task text, p_queue text, p_payload bytea, p_by text
+) RETURNS jsonb LANGUAGE sql VOLATILE
+AS $$
+    SELECT jsonb_build_object(
+        'n', p_n, 'job', to_jsonb(s),
+        'conflict', CASE WHEN s.task <> p_task OR s.payload <> p_payload OR (p_by = 'id' AND s.queue <> p_queue)
+                    THEN p_by END)
+    FROM holdfast.jobs AS s WHERE s.ns = p_ns AND s.id = p_id
+$$;
+
+-- Adds jobs one by one, for batches in which something is taken. p_n counts from 1.
+CREATE FUNCTION holdfast.add_one_v1(
+    p_ns integer, p_now bigint, p_n integer, p_id uuid, p_task text, p_queue text, p_payload bytea, p_priority bigint,
+    p_due bigint, p_key text, p_key_ttl bigint, p_tags jsonb, p_lease bigint, p_timeout bigint, p_retry bytea,
+    p_headers bytea
+) RETURNS jsonb LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_stood jsonb;
+    v_holder uuid;
+BEGIN
+    LOOP
+        v_stood := holdfast.stood_v1(p_ns, p_n, p_id, p_task, p_queue, p_payload, 'id');
+        IF v_stood IS NOT NULL THEN
+            RETURN v_stood;
+        END IF;
+        IF p_key IS NOT NULL THEN
+            v_holder := holdfast.take_key_v1(p_ns, p_key, p_id, p_key_ttl, p_now);
+            IF v_holder IS NOT NULL THEN
+                v_stood := holdfast.stood_v1(p_ns, p_n, v_holder, p_task, p_queue, p_payload, 'key');
+                CONTINUE WHEN v_stood IS NULL;
+                RETURN v_stood;
+            END IF;
+        END IF;
+        INSERT INTO holdfast.job (
+            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers)
+        VALUES (p_ns, p_id, p_task, p_queue, p_payload, p_priority, p_due, p_due <= p_now, p_now, p_key,
+                ARRAY(SELECT jsonb_array_elements_text(p_tags)), p_lease, p_timeout, p_retry, p_headers)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            -- Finished while this was under way: the live row was gone before the insert, the other is visible now.
+            EXIT WHEN NOT EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = p_id);
+            DELETE FROM holdfast.job WHERE ns = p_ns AND id = p_id;
+        END IF;
+        IF p_key IS NOT NULL THEN
+            DELETE FROM holdfast.key WHERE ns = p_ns AND key = p_key AND job = p_id
+                AND NOT EXISTS (SELECT FROM holdfast.jobs AS s WHERE s.ns = p_ns AND s.id = p_id AND s.key = p_key);
+        END IF;
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            RAISE EXCEPTION 'job % was added by another transaction', p_id USING ERRCODE = 'serialization_failure';
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+
+-- Adds jobs, at the store's now unless p_now says which instant that is. Arrays are parallel; one that is null stands
+-- for nulls. Gives {"now": …} and, under "stood", for each job that was not created, what stands there.
+CREATE FUNCTION holdfast.add_v1(
+    p_ns integer, p_now bigint, p_ids uuid[], p_tasks text[], p_queues text[], p_payloads bytea[], p_priorities bigint[],
+    p_dues bigint[], p_delays bigint[], p_keys text[], p_key_ttls bigint[], p_tags jsonb[], p_leases bigint[],
+    p_timeouts bigint[], p_retries bytea[], p_headers bytea[], p_wake text
+) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_now bigint := coalesce(p_now, holdfast.now_v1());
+    v_count integer := cardinality(p_ids);
+    v_made integer;
+    v_stood jsonb;
+BEGIN
+    IF p_wake IS NOT NULL THEN
+        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
+    END IF;
+    BEGIN
+        IF p_keys IS NOT NULL THEN
+            INSERT INTO holdfast.key (ns, key, job, until)
+            SELECT p_ns, k.key, k.job, CASE WHEN k.ttl > 0 THEN v_now + k.ttl END
+            FROM unnest(p_keys, p_ids, p_key_ttls) AS k(key, job, ttl) WHERE k.key IS NOT NULL ORDER BY k.key
+            ON CONFLICT DO NOTHING;
+            GET DIAGNOSTICS v_made = ROW_COUNT;
+            IF v_made < v_count - cardinality(array_positions(p_keys, NULL)) THEN
+                RAISE unique_violation;
+            END IF;
+        END IF;
+        INSERT INTO holdfast.job (
+            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers)
+        SELECT p_ns, n.id, n.task, n.queue, n.payload, n.priority, n.due, n.due <= v_now, v_now, n.key,
+               CASE WHEN n.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(n.tags)) END,
+               n.lease, n.timeout, n.retry, n.headers
+        FROM (
+            SELECT u.*, coalesce(u.at, v_now + coalesce(u.delay, 0)) AS due
+            FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_tags, p_leases,
+                        p_timeouts, p_retries, p_headers)
+                 AS u(id, task, queue, payload, priority, at, delay, key, tags, lease, timeout, retry, headers)
+        ) AS n
+        ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS v_made = ROW_COUNT;
+        IF v_made < v_count OR EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids)) THEN
+            RAISE unique_violation;
+        END IF;
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            -- This snapshot may not show a job that finished since it was taken, but its unique id does.
+            INSERT INTO holdfast.done (
+                ns, id, task, queue, payload, state, priority, due, created, finished, token, version, run, failures, lost,
+                suspect, cancel_asked)
+            SELECT p_ns, u.id, '', '', '', -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false FROM unnest(p_ids) AS u(id)
+            ON CONFLICT DO NOTHING;
+            DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND state = -1;
+        END IF;
+        RETURN '{"now":' || v_now || '}';
+    EXCEPTION WHEN unique_violation THEN
+        v_made := 0;
+    END;
+    -- In one order, so that two such batches do not wait for each other.
+    PERFORM FROM holdfast.key WHERE ns = p_ns AND key = ANY (p_keys) ORDER BY key FOR UPDATE;
+    SELECT jsonb_agg(a.stood) FILTER (WHERE a.stood IS NOT NULL) INTO v_stood
+    FROM (
+        SELECT holdfast.add_one_v1(
+            p_ns, v_now, u.n::integer, u.id, u.task, u.queue, u.payload, u.priority,
+            coalesce(u.at, v_now + coalesce(u.delay, 0)), u.key, u.ttl, u.tags, u.lease, u.timeout, u.retry,
+            u.headers) AS stood
+        FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_key_ttls, p_tags,
+                    p_leases, p_timeouts, p_retries, p_headers) WITH ORDINALITY
+             AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, n)
+        ORDER BY u.n
+    ) AS a;
+    RETURN jsonb_build_object('now', v_now, 'stood', v_stood)::text;
+END
+$$;
+
+-- The same for jobs as a JSON array, which every driver can send; bytes are in hexadecimal.
+CREATE FUNCTION holdfast.add_json_v1(p_ns integer, p_now bigint, p_jobs jsonb, p_wake text) RETURNS text LANGUAGE sql
+AS $$
+    SELECT holdfast.add_v1(
+        p_ns, p_now, array_agg(j.id ORDER BY n), array_agg(j.task ORDER BY n), array_agg(j.queue ORDER BY n),
+        array_agg(decode(j.payload, 'hex') ORDER BY n), array_agg(j.priority ORDER BY n), array_agg(j.due ORDER BY n),
+        array_agg(j.delay ORDER BY n), array_agg(j.key ORDER BY n), array_agg(j.key_ttl ORDER BY n),
+        array_agg(j.tags ORDER BY n), array_agg(j.lease ORDER BY n), array_agg(j.timeout ORDER BY n),
+        array_agg(decode(j.retry, 'hex') ORDER BY n), array_agg(decode(j.headers, 'hex') ORDER BY n), p_wake)
+    FROM jsonb_array_elements(p_jobs) WITH ORDINALITY AS e(job, n)
+    CROSS JOIN LATERAL jsonb_to_record(e.job) AS j(
+        id uuid, task text, queue text, payload text, priority bigint, due bigint, delay bigint, key text,
+        key_ttl bigint, tags jsonb, lease bigint, timeout bigint, retry text, headers text)
+$$;

@@ -1,0 +1,181 @@
+-- min-client: 1
+-- Plain successes, by id: moves their jobs from job to done. Gives the ids of those that it moved.
+-- Here and below, OFFSET 0 keeps each look-up a probe of its index for each row before it, in their order: what the
+-- planner thinks of a table that was empty a moment ago must not turn it into anything else.
+CREATE FUNCTION holdfast.complete_v1(
+    p_ns integer, p_worker text, p_now bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[]
+) RETURNS uuid[] LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_moved uuid[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM holdfast.job AS j
+        USING (
+            SELECT i.place, m.elapsed, m.result
+            FROM unnest(p_ids, p_tokens, p_elapsed, p_results) AS m(id, token, elapsed, result)
+            CROSS JOIN LATERAL (
+                SELECT ctid AS place, token, worker FROM holdfast.job WHERE ns = p_ns AND id = m.id OFFSET 0
+            ) AS i
+            WHERE i.token = m.token AND i.worker = p_worker
+            OFFSET 0
+        ) AS c
+        WHERE j.ctid = c.place
+        RETURNING j.*, c.elapsed, c.result AS made
+    ), unlocked AS (
+        DELETE FROM holdfast.key AS k
+        USING (
+            SELECT i.place
+            FROM gone AS g
+            CROSS JOIN LATERAL (
+                SELECT ctid AS place, job, until FROM holdfast.key WHERE ns = p_ns AND key = g.key OFFSET 0
+            ) AS i
+            WHERE g.key IS NOT NULL AND i.job = g.id AND (i.until IS NULL OR i.until <= p_now)
+            OFFSET 0
+        ) AS c
+        WHERE k.ctid = c.place
+    ), counted AS (
+        INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT p_ns, queue, 3, count(*) FROM gone GROUP BY queue
+    ), kept AS (
+        INSERT INTO holdfast.done (
+            ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, ran_by,
+            lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note, result)
+        SELECT p_ns, g.id, g.task, g.queue, g.payload, 3, g.priority, g.due, g.created, g.run, 0, 0, false,
+               g.version + 1 + coalesce(t.changes, 0), g.token, g.worker, g.lease, g.timeout, g.retry, g.headers, g.key,
+               g.tags, coalesce(t.started, p_now - g.elapsed), p_now, g.cancel_asked OR coalesce(t.cancel_asked, false),
+               t.progress, t.progress_note, g.made
+        FROM gone AS g
+        LEFT JOIN LATERAL (
+            SELECT * FROM holdfast.lease WHERE ns = p_ns AND job = g.id AND token = g.token OFFSET 0
+        ) AS t ON true
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO v_moved FROM kept;
+    RETURN v_moved;
+END
+$$;
+
+-- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
+-- one row that has only `answer`.
+CREATE FUNCTION holdfast.tick_v1(
+    p_ns integer, p_worker text, p_seq bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[],
+    p_moves jsonb, p_queues text[], p_tasks text[], p_limit integer, p_lease bigint, p_repeat boolean, p_wake text
+) RETURNS TABLE (
+    answer text, id uuid, task text, queue text, payload bytea, state smallint, priority bigint, due bigint,
+    created bigint, run integer, failures integer, lost integer, suspect boolean, version integer, token bigint,
+    lease_until bigint, lease bigint, timeout bigint, retry bytea, headers bytea, key text, tags text[], started bigint,
+    cancel_asked boolean, progress double precision, progress_note text, reason text, error text, result bytea
+) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan SET lock_timeout = '1s'
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := holdfast.now_v1();
+    v_moved uuid[];
+    v_refused integer[];
+    v_verdicts text;
+    v_registered boolean;
+    v_asked jsonb;
+    v_paused text[];
+    v_queue text;
+    v_due bigint;
+    v_next bigint;
+    v_left integer := p_limit;
+    v_got integer;
+BEGIN
+    IF p_wake IS NOT NULL THEN
+        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
+    END IF;
+    IF p_ids IS NOT NULL THEN
+        BEGIN
+            v_moved := holdfast.complete_v1(p_ns, p_worker, v_now, p_ids, p_tokens, p_elapsed, p_results);
+        EXCEPTION WHEN lock_not_available THEN
+            -- One of them is locked for long; the others must not wait for it.
+            FOR v_got IN 1 .. cardinality(p_ids) LOOP
+                BEGIN
+                    v_moved := v_moved || holdfast.complete_v1(
+                        p_ns, p_worker, v_now, p_ids[v_got:v_got], p_tokens[v_got:v_got], p_elapsed[v_got:v_got],
+                        p_results[v_got:v_got]);
+                EXCEPTION WHEN lock_not_available THEN
+                    v_refused := v_refused || (v_got - 1);
+                END;
+            END LOOP;
+        END;
+        IF coalesce(cardinality(v_moved), 0) < cardinality(p_ids) THEN
+            SELECT array_agg(m.n - 1 ORDER BY m.n) INTO v_refused
+            FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS m(id, token, n)
+            WHERE m.id <> ALL (coalesce(v_moved, '{}'))
+              AND NOT holdfast.late_v1(p_ns, p_worker, m.id, m.token, 'success', false);
+        END IF;
+    END IF;
+    IF p_moves IS NOT NULL THEN
+        v_verdicts := holdfast.moves_v1(p_ns, p_worker, v_now, p_moves);
+    END IF;
+
+    SELECT coalesce((SELECT w.live_until > v_now FROM holdfast.worker AS w WHERE w.ns = p_ns AND w.id = p_worker), false),
+           ARRAY(SELECT q.name FROM holdfast.queue AS q WHERE q.ns = p_ns AND q.name = ANY (p_queues) AND q.paused)
+    INTO v_registered, v_paused;
+
+    IF p_repeat AND p_queues IS NOT NULL THEN
+        RETURN QUERY
+        SELECT NULL::text, s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures,
+               s.lost, s.suspect, s.version, s.token, s.lease_until, s.lease, s.timeout, s.retry, s.headers, s.key, s.tags,
+               s.started, s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result
+        FROM holdfast.job AS j JOIN holdfast.jobs AS s ON s.ns = p_ns AND s.id = j.id
+        WHERE j.ns = p_ns AND j.worker = p_worker AND j.seq = p_seq;
+        IF FOUND THEN
+            v_left := 0;
+        END IF;
+    END IF;
+    IF NOT v_registered THEN
+        v_left := 0;
+    END IF;
+
+    FOREACH v_queue IN ARRAY coalesce(p_queues, '{}') LOOP
+        CONTINUE WHEN v_queue = ANY (v_paused);
+        SELECT j.due INTO v_due FROM holdfast.job AS j
+        WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready ORDER BY j.due LIMIT 1;
+        IF v_due <= v_now THEN
+            UPDATE holdfast.job AS j SET ready = true
+            WHERE j.ns = p_ns AND j.id = ANY (ARRAY(
+                SELECT i.id FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.queue = v_queue AND NOT i.ready AND i.due <= v_now
+                ORDER BY i.due LIMIT 2000 FOR NO KEY UPDATE SKIP LOCKED));
+            SELECT j.due INTO v_due FROM holdfast.job AS j
+            WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready ORDER BY j.due LIMIT 1;
+        END IF;
+        v_next := least(v_next, CASE WHEN v_due IS NOT NULL THEN greatest(v_due - v_now, 0) END);
+        CONTINUE WHEN v_left <= 0;
+        RETURN QUERY
+        UPDATE holdfast.job AS j
+        SET state = 1, ready = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, v_now),
+            worker = p_worker, seq = p_seq, lease_until = v_now + coalesce(j.lease, p_lease), started = NULL, reason = NULL,
+            progress = NULL, progress_note = NULL
+        FROM (
+            SELECT i.ctid AS place FROM holdfast.job AS i
+            WHERE i.ns = p_ns AND i.queue = v_queue AND i.ready AND i.task = ANY (p_tasks)
+            ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
+        ) AS c
+        WHERE j.ctid = c.place
+        RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.state, j.priority, j.due, j.created, j.run, j.failures,
+                  j.lost, j.suspect, j.version, j.token, j.lease_until, j.lease, j.timeout, j.retry, j.headers, j.key, j.tags,
+                  j.started, j.cancel_asked, j.progress, j.progress_note, j.reason, j.error, j.result;
+        GET DIAGNOSTICS v_got = ROW_COUNT;
+        v_left := v_left - v_got;
+    END LOOP;
+
+    SELECT jsonb_agg(jsonb_build_array(a.id, a.token) ORDER BY a.id) INTO v_asked FROM (
+        SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
+        UNION
+        SELECT j.id, j.token FROM holdfast.lease AS l JOIN holdfast.job AS j ON j.ns = p_ns AND j.id = l.job
+        WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
+    ) AS a;
+    RETURN QUERY SELECT jsonb_build_object(
+        'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts, 'asked', v_asked, 'paused', v_paused,
+        'next_due', v_next)::text, NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::smallint, NULL::bigint,
+        NULL::bigint, NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::boolean, NULL::integer, NULL::bigint,
+        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::text, NULL::text[], NULL::bigint,
+        NULL::boolean, NULL::double precision, NULL::text, NULL::text, NULL::text, NULL::bytea;
+END
+$$;

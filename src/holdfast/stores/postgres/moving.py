@@ -1,0 +1,103 @@
+"""Moves on their way in: plain successes as arrays by id, all others as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.lifecycle import SUCCEEDED, WAITING, Ending, move_sources
+from holdfast.model.records import Move, Verdict
+from holdfast.stores.postgres.adding import as_json
+from holdfast.stores.postgres.rows import CODES, clean, to_hex
+
+_SUCCESS = Ending.SUCCESS
+_encode = msgspec.json.encode
+
+
+class Batch:
+    """The moves of one tick, sorted into what the server does at once and what it does one by one.
+
+    The order of moves matters where two are of one job, or where a child's key may be freed by another move;
+    then all are done one by one.
+    """
+
+    __slots__ = ("_count", "_others", "_plain", "moves", "plain")
+
+    def __init__(self, moves: Sequence[Move]) -> None:
+        plain: list[int] = []
+        others: list[int] = []
+        for place, move in enumerate(moves):
+            (plain if is_plain(move) else others).append(place)
+        if plain and (
+            any(child.key is not None for place in others for child in moves[place].children)
+            or len({move.job for move in moves}) < len(moves)
+        ):
+            plain, others = [], list(range(len(moves)))
+        plain.sort(key=lambda place: moves[place].job)
+        self._count = len(moves)
+        self._plain = plain
+        self._others = others
+        self.plain = _arrays([moves[place] for place in plain]) if plain else (None, None, None, None)
+        self.moves = _encode([as_dict(moves[place]) for place in others]).decode() if others else None
+
+    def verdicts(self, refused: list[int] | None, others: str | None) -> list[Verdict]:
+        """The verdicts in the order of the moves."""
+        found = [Verdict.ACCEPTED] * self._count
+        for place in refused or ():
+            found[self._plain[place]] = Verdict.REFUSED
+        for place, letter in zip(self._others, others or "", strict=True):
+            if letter == "r":
+                found[place] = Verdict.REFUSED
+        return found
+
+
+def is_plain(move: Move) -> bool:
+    """Whether the move is a success with nothing to tell but its result."""
+    return (
+        move.outcome is _SUCCESS
+        and move.path == SUCCEEDED
+        and not move.children
+        and not move.if_expired
+        and not move.failures
+        and not move.lost
+        and not move.suspect
+        and move.reason is None
+        and move.error is None
+    )
+
+
+def _arrays(moves: list[Move]) -> tuple[list[Any], list[Any], list[Any], list[Any] | None]:
+    results = [move.result for move in moves]
+    return (
+        [move.job for move in moves],
+        [move.token for move in moves],
+        [move.elapsed for move in moves],
+        results if results.count(None) < len(results) else None,
+    )
+
+
+def as_dict(move: Move) -> dict[str, Any]:
+    """The move for the server's `move`."""
+    sources = move_sources(move.path, move.outcome is not None)
+    return {
+        "job": move.job,
+        "token": move.token,
+        "from": [CODES[state] for state in sources],
+        "to": CODES[move.path[-1]] if move.path else 0,
+        "outcome": move.outcome,
+        "elapsed": move.elapsed,
+        "delay": move.delay,
+        "failures": move.failures,
+        "lost": move.lost,
+        "suspect": move.suspect,
+        "reason": clean(move.reason),
+        "error": clean(move.error),
+        "result": to_hex(move.result),
+        "if_expired": move.if_expired,
+        "children": as_json(move.children) if move.children else None,
+    }
+
+
+def may_wake(moves: Sequence[Move]) -> bool:
+    """Whether a move makes work for others: children, or a job that waits again."""
+    return any(move.children or not WAITING.isdisjoint(move.path) for move in moves)

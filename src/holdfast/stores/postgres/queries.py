@@ -1,0 +1,146 @@
+"""The statements that are sent, with the names that they have in one database."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from holdfast.model.lifecycle import FINISHED
+from holdfast.model.records import Query
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.rows import CODES, COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What each operation sends. Parameters are in the order of the server's functions."""
+
+    namespace: str = "SELECT holdfast.namespace_v1($1)"
+    add: str = (
+        "SELECT holdfast.add_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    )
+    tick: str = "SELECT * FROM holdfast.tick_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    extend: str = "SELECT holdfast.extend_v1($1, $2, $3, $4, $5, $6, $7, $8)"
+    edit: str = "SELECT holdfast.edit_v1($1, $2, $3)"
+    forget: str = "SELECT holdfast.forget_v1($1, $2)"
+    prune: str = "SELECT holdfast.prune_v1($1, $2, $3)"
+    by_id: str = f"SELECT {COLUMNS} FROM holdfast.jobs WHERE ns = $1 AND id = ANY ($2::uuid[])"
+    expired: str = f"""SELECT {COLUMNS} FROM holdfast.live
+        WHERE ns = $1 AND worker IS NOT NULL AND lease_until <= (SELECT holdfast.now_v1())
+        ORDER BY lease_until, id LIMIT $2"""
+    history: str = """
+        SELECT job, run, token, worker, started, finished, outcome, reason, error FROM holdfast.attempt
+        WHERE ns = $1 AND job = $2::uuid
+        UNION ALL
+        SELECT id, run, token, ran_by, started, finished, 'success', reason, error FROM holdfast.done
+        WHERE ns = $1 AND id = $2::uuid AND ran_by IS NOT NULL
+        ORDER BY token"""
+    count: str = """
+        SELECT queue, state, sum(jobs)::bigint, sum(due)::bigint FROM (
+            SELECT queue, state, count(*) AS jobs, count(*) AS due
+            FROM holdfast.job WHERE ns = $1 AND ready GROUP BY 1, 2
+            UNION ALL
+            SELECT queue, state, count(*), count(*) FILTER (WHERE due <= (SELECT holdfast.now_v1()))
+            FROM holdfast.job WHERE ns = $1 AND NOT ready GROUP BY 1, 2
+            UNION ALL
+            SELECT queue, state, count(*), 0
+            FROM holdfast.live WHERE ns = $1 AND worker IS NOT NULL GROUP BY 1, 2
+            UNION ALL
+            SELECT queue, state, jobs, 0 FROM holdfast.tally WHERE ns = $1
+        ) AS counted GROUP BY queue, state HAVING sum(jobs) <> 0 ORDER BY queue, state"""
+    find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
+        ORDER BY id DESC LIMIT {{limit}}"""
+    register: str = """
+        INSERT INTO holdfast.worker AS w
+            (ns, id, host, pid, queues, tasks, concurrency, version, started, seen, live_until)
+        SELECT $1, $2, $3, $4, $5, $6, $7, $8, n, n, n + $9 FROM holdfast.now_v1() AS n
+        ON CONFLICT (ns, id) DO UPDATE SET
+            host = excluded.host, pid = excluded.pid, queues = excluded.queues, tasks = excluded.tasks,
+            concurrency = excluded.concurrency, version = excluded.version, seen = excluded.seen,
+            live_until = excluded.live_until"""
+    beat: str = """
+        UPDATE holdfast.worker SET seen = n, live_until = n + $3 FROM holdfast.now_v1() AS n
+        WHERE ns = $1 AND id = $2 RETURNING true"""
+    retire: str = "DELETE FROM holdfast.worker WHERE ns = $1 AND id = $2"
+    forget_workers: str = (
+        "DELETE FROM holdfast.worker WHERE ns = $1 AND live_until <= holdfast.now_v1() - 86400000000"
+    )
+    workers: str = """
+        SELECT id, host, pid, queues, tasks, concurrency, version, started, seen,
+            live_until > holdfast.now_v1()
+        FROM holdfast.worker WHERE ns = $1 AND live_until > holdfast.now_v1() - 86400000000 ORDER BY id"""
+    pause: str = """
+        INSERT INTO holdfast.queue (ns, name, paused) VALUES ($1, $2, true)
+        ON CONFLICT (ns, name) DO UPDATE SET paused = true"""
+    resume: str = "UPDATE holdfast.queue SET paused = false WHERE ns = $1 AND name = $2"
+    # Walks from name to name along the indexes, so that many jobs in few queues cost little.
+    queues: str = """
+        WITH RECURSIVE
+            ready (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND ready AND queue > name
+                    ORDER BY queue LIMIT 1)
+                FROM ready WHERE name IS NOT NULL
+            ),
+            later (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue > name
+                    ORDER BY queue LIMIT 1)
+                FROM later WHERE name IS NOT NULL
+            ),
+            known (name) AS (
+                SELECT name FROM ready UNION SELECT name FROM later
+                UNION SELECT queue FROM holdfast.job WHERE ns = $1 AND worker IS NOT NULL
+                UNION SELECT name FROM holdfast.queue WHERE ns = $1
+            )
+        SELECT k.name, coalesce(q.paused, false)
+        FROM known AS k LEFT JOIN holdfast.queue AS q ON q.ns = $1 AND q.name = k.name
+        WHERE k.name IS NOT NULL ORDER BY k.name"""
+    notify: str = "SELECT pg_notify($1, $2)"
+
+
+@lru_cache(maxsize=32)
+def queries(address: Address) -> Queries:
+    """The statements for one place."""
+    plain = Queries()
+    return Queries(**{name: address.rendered(getattr(plain, name)) for name in Queries.__slots__})
+
+
+def found(known: Queries, query: Query) -> tuple[str, list[Any]]:
+    """The statement for a search, and its parameters after the namespace."""
+    args: list[Any] = []
+    conditions = ""
+
+    def add(condition: str, value: Any) -> None:
+        nonlocal conditions
+        args.append(value)
+        conditions += " AND " + condition.format(f"${len(args) + 1}")
+
+    if query.states:
+        add("state = ANY ({}::smallint[])", [CODES[state] for state in query.states])
+    if query.queue is not None:
+        add("queue = {}", query.queue)
+    if query.task is not None:
+        add("task = {}", query.task)
+    if query.tag is not None:
+        add("tags @> ARRAY[{}::text]", query.tag)
+    if query.worker is not None:
+        add("worker = {}", query.worker)
+    if query.due_after is not None:
+        add("due >= {}", query.due_after)
+    if query.due_before is not None:
+        add("due < {}", query.due_before)
+    if query.cursor is not None:
+        add("id < {}::uuid", query.cursor)
+    args.append(query.limit)
+    return known.find.format(source=_source(query), conditions=conditions, limit=f"${len(args) + 1}"), args
+
+
+def _source(query: Query) -> str:
+    """Which table has all that is searched for."""
+    if query.worker is not None or (query.states and FINISHED.isdisjoint(query.states)):
+        return "live"
+    return "finished" if query.states and FINISHED.issuperset(query.states) else "jobs"

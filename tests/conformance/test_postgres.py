@@ -1,0 +1,46 @@
+"""The PostgreSQL store keeps every promise, and answers as the memory store does."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+from holdfast.stores.postgres import PostgresStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import (
+    MigrationPromises,
+    StoreConformance,
+    Subject,
+    TransactionPromises,
+    WakeupPromises,
+)
+from holdfast.testing.conformance.machine import ComparedMachine
+from tests.postgres.support import place
+
+
+class TestPostgres(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
+    @pytest.fixture
+    def make_store(self, postgres_url: str) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            return Subject(place(postgres_url, "conformance").clocked(clock), clock.advance)
+
+        return make
+
+
+class PostgresMachine(ComparedMachine):
+    url = ""
+
+    def open_store(self, clock: ManualClock) -> PostgresStore:
+        here = place(self.url, "machine")
+        here.empty()
+        return here.clocked(clock)
+
+
+TestPostgresMachine = PostgresMachine.TestCase
+TestPostgresMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _database(postgres_url: str) -> None:
+    PostgresMachine.url = postgres_url

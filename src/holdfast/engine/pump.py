@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
-from holdfast.engine.exchange import Exchange, GaveUp, Report
+from holdfast.engine.exchange import Answer, Exchange, GaveUp, Report
 from holdfast.engine.forks import guarding
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ledger import Ledger
@@ -22,7 +22,7 @@ from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
 from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop, Succeeded, start
-from holdfast.model.records import Move, Ticked, Verdict, Want, WorkerRecord
+from holdfast.model.records import Move, Ticked, Verdict, WorkerRecord
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
 from holdfast.model.task import Registry
@@ -30,6 +30,9 @@ from holdfast.model.timing import SECOND
 from holdfast.store import Session
 
 log = logging.getLogger("holdfast.worker")
+
+FEW = 16
+"""So many claimed jobs are taken in at once; with more, the next tick is sent before."""
 
 REVIEW_SECONDS = 0.2
 """How often, at load, running attempts are shown as such and waiting ones are looked through."""
@@ -58,6 +61,7 @@ class Pump:
         self._loop = asyncio.get_running_loop()
         self._kick = asyncio.Event()
         self._outbox: list[Report] = []
+        self._answer: Answer | None = None
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._is_registered = True
         self._registered = 0.0
@@ -172,27 +176,55 @@ class Pump:
         slots, appetite = self.slots, self._appetite
         want = None
         if not self._is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, slots.waiting)
+            want = appetite.want(slots.free, slots.waiting + self._undigested)
         reports = self._take_reports()
         if not reports and want is None and not self._wants_to_listen():
+            self._digest()
             return
         sent = now()
-        answer = await self._exchange.send(reports, want)
+        try:
+            answer = await self._exchange.send(reports, want)
+        finally:
+            self._digest()
         self._ticked = now()
         run_times = [
             move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
         ]
         appetite.observe(run_times, self._ticked - sent)
+        self._answer = answer
+        if answer.ticked is None:
+            appetite.hungry = True
+        elif want is not None:
+            appetite.feed(want, answer.ticked)
+            if not answer.ticked.registered:
+                self._digest()
+                await self._register()
+                return
+            self._is_registered = True
+        if self._undigested > FEW and appetite.hungry and not self._is_stopping:
+            # The next tick leaves first; the store works on it while this answer is taken in.
+            self._loop.call_soon(self._digest)
+        else:
+            self._digest()
+
+    @property
+    def _undigested(self) -> int:
+        """How many jobs were claimed by the last tick and are not taken in yet."""
+        return len(self._answer.ticked.claimed) if self._answer and self._answer.ticked else 0
+
+    def _digest(self) -> None:
+        """Takes in the last answer, unless that is done."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
         for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
             if move.outcome is None:
                 self._start_settled(hold, verdict)
             else:
                 self._ledger.settle(hold, move, verdict)
-        if answer.ticked is None:
-            appetite.hungry = True
-        else:
-            await self._take_in(want, answer.ticked, answer.sent)
-        slots.fill()
+        if answer.ticked is not None:
+            self._take_in(answer.ticked, answer.sent)
+        self.slots.fill()
 
     def _take_reports(self) -> list[Report]:
         batch = self._settings.batch
@@ -218,7 +250,7 @@ class Pump:
         """With all slots taken there is nothing to say or to ask, but somebody may want a job cancelled."""
         return self._appetite.hungry and bool(self._ledger) and now() - self._ticked > REVIEW_SECONDS
 
-    async def _take_in(self, want: Want | None, ticked: Ticked, sent: float) -> None:
+    def _take_in(self, ticked: Ticked, sent: float) -> None:
         slots, ledger = self.slots, self._ledger
         slots.buffer += ledger.take(ticked.claimed, sent)
         for job_id, token in ticked.cancel_asked:
@@ -227,12 +259,6 @@ class Pump:
                 slots.tell(asked, Stop.CANCEL)
         if ticked.paused and slots.buffer:
             slots.give_back("queue paused", lambda hold: hold.record.queue not in ticked.paused)
-        if want is not None:
-            self._appetite.feed(want, ticked)
-            if ticked.registered:
-                self._is_registered = True
-            else:
-                await self._register()
 
     async def _register(self) -> None:
         """Makes itself known again, after a pause so long that the store took this worker for dead."""
@@ -305,6 +331,8 @@ class Pump:
     async def _pause(self) -> None:
         """Waits until there is something to say or to ask for."""
         slots, appetite = self.slots, self._appetite
+        if self._answer is not None:
+            return
         self._kick.clear()
         may_claim = not self._is_stopping and self._is_registered and slots.free > slots.waiting
         if self._outbox or (appetite.hungry and may_claim):

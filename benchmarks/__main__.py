@@ -1,16 +1,21 @@
-"""`python -m benchmarks [names…] [--quick] [--json FILE] [--folder FOLDER]`."""
+"""`python -m benchmarks [names…] [--quick] [--json FILE] [--folder FOLDER] [--postgres URL]`."""
 
 import argparse
+import os
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.case import Case
 from benchmarks.cases import CASES
-from benchmarks.harness import run_case
+from benchmarks.harness import Outcome, run_case
 from benchmarks.plan import FULL, QUICK, TINY, Plan
+from benchmarks.postgres.server import SETTING, provide
 from benchmarks.report import show, write_json, write_markdown
 
 PLANS = {plan.name: plan for plan in (FULL, QUICK, TINY)}
@@ -20,20 +25,35 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit code 1 when a goal was measured and not reached."""
     given = _parse(arguments)
     plan: Plan = PLANS["quick" if given.quick else given.plan]
-    names = given.names or [case.name for case in CASES if case.usual]
+    if given.rounds:
+        plan = replace(plan, rounds=given.rounds)
+    plan = plan.scaled(given.scale)
     console = Console()
     begun = time.perf_counter()
 
     def say(line: str) -> None:
         sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  {line}\n")
 
-    chosen = [case for case in CASES if case.name in names]
-    outcomes = [run_case(case, plan, given.folder, say, patience=given.patience) for case in chosen]
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        chosen = [case for case in CASES if _is_chosen(case, given.names)]
+        is_served = any(case.suite for case in chosen)
+        server = stack.enter_context(provide(given.postgres)) if is_served else None
+        for case in chosen:
+            outcomes.append(
+                run_case(
+                    case, plan, given.folder, say, patience=given.patience, server=server, peers=given.peers
+                )
+            )
+            write_json(outcomes, plan, given.json)
     show(outcomes, console)
-    write_json(outcomes, plan, given.json)
     write_markdown(outcomes, plan, given.json.with_suffix(".md"))
     measured = [(goal, goal.spread(outcome.rounds)) for outcome in outcomes for goal in outcome.case.goals]
     return int(any(spread is not None and not goal.is_reached(spread) for goal, spread in measured))
+
+
+def _is_chosen(case: Case, names: list[str]) -> bool:
+    return case.name in names or case.suite in names if names else case.usual
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -41,7 +61,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure Holdfast beside a peer and the raw engine.",
-        epilog=f"cases:\n{known}\n\nWithout names, all but the last.",
+        epilog=f"cases:\n{known}\n\n`postgres` names all of pg-…. Without names: all others but `huey`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="name")
@@ -67,9 +87,26 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         default=Path(tempfile.gettempdir()),
         help="where the databases are made: on a real disk, or durability costs nothing (%(default)s)",
     )
+    parser.add_argument("--rounds", type=int, metavar="N", help="another number of rounds than the plan's")
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="PART",
+        help="so much of the ten million finished jobs of pg-growth, for a small disk (%(default)s)",
+    )
+    parser.add_argument(
+        "--postgres",
+        default=os.environ.get(SETTING),
+        metavar="URL",
+        help=f"a server to make databases on (or {SETTING}); else one is started, its data below TMPDIR",
+    )
+    parser.add_argument(
+        "--no-peers", dest="peers", action="store_false", help="install nothing, and leave out what needs it"
+    )
     given = parser.parse_args(arguments)
     for name in given.names:
-        if name not in {case.name for case in CASES}:
+        if name not in {case.name for case in CASES} | {case.suite for case in CASES}:
             parser.error(f"no case is called {name!r}; see --help")
     return given
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.engine import Server
+
 SECONDS = 0.1
 CALM = 0.2
 """Cores that others may use in a calm second."""
@@ -50,9 +52,10 @@ def _python() -> float:
 
 
 class Disturbance:
-    """Cores that others used since this was made: the machine's busy time less that of our processes."""
+    """Cores that others used since this was made: the machine's busy time less ours and the server's."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server | None = None) -> None:
+        self._server = server
         self._begun = time.perf_counter()
         self._others = self._read()
 
@@ -82,4 +85,5 @@ class Disturbance:
         user, nice, system, _idle, _wait, irq, soft, steal = (int(field) for field in fields[1:9])
         busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
         own = os.times()
-        return busy - (own.user + own.system + own.children_user + own.children_system)
+        server = 0.0 if self._server is None else self._server.cpu()
+        return busy - (own.user + own.system + own.children_user + own.children_system) - server

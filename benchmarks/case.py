@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.engine import Server
 from benchmarks.plan import Plan
 
 Figures = dict[str, float]
@@ -19,21 +20,37 @@ P99 = "p99 ms"
 LOAD = "% of a core"
 
 
+class Missing(Exception):
+    """A side cannot be measured here; the message says what it lacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a measurement keeps its files: `fresh` is its own, `shared` belongs to all of the case."""
+    """Where a measurement keeps its data: `fresh` is its own folder, `shared` belongs to all of the case."""
 
     fresh: Path
     shared: Path
+    postgres: Server | None = None
+
+    @property
+    def server(self) -> Server:
+        """The server of a case that needs one."""
+        assert self.postgres is not None, "this case was given no server"
+        return self.postgres
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the things compared. `measure` runs in a fresh process; `needs` is a package that it uses."""
+    """One of the things compared. `measure` runs in a fresh process.
+
+    `needs` is a package that it uses; `install` fetches what else it needs, unless that is there, or raises
+    Missing.
+    """
 
     name: str
     measure: Callable[[Plan, Place], Figures]
     needs: str | None = None
+    install: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +88,24 @@ class Goal:
 
     def _value(self, measured: Round) -> float:
         value = measured[self.side][self.figure]
-        return value / max(measured[name][self.figure] for name in self.over) if self.over else value
+        if not self.over:
+            return value
+        best = max if self.at_least else min
+        return value / best(measured[name][self.figure] for name in self.over)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """Sides that are measured in turn, round by round.
 
-    `prepare` makes what they share, once. A case that is not `usual` runs only when it is named.
+    `prepare` makes what they share, once. A case that is not `usual` runs only when it
+    is named, or its suite.
     """
 
     name: str
     title: str
     sides: tuple[Side, ...]
     goals: tuple[Goal, ...] = ()
-    prepare: Callable[[Plan, Path], None] | None = None
+    prepare: Callable[[Plan, Place], None] | None = None
     usual: bool = True
+    suite: str | None = None

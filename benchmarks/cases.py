@@ -3,6 +3,7 @@
 from functools import partial
 
 from benchmarks.case import CPU, LOAD, P50, RATE, Case, Goal, Side
+from benchmarks.postgres.cases import CASES as POSTGRES
 from benchmarks.sides import enqueue, flat, huey_peer, idle, latency, raw, work
 
 HUEY = "huey"
@@ -137,4 +138,4 @@ PEER = Case(
     ),
 )
 
-CASES = (FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER)
+CASES = (FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *POSTGRES)

@@ -1,6 +1,6 @@
 """How much of everything: full counts, quick ones to look, tiny ones to test the harness itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,20 @@ class Plan:
     idle_seconds: float
     probes: int
     """Single jobs sent to an idle worker."""
+    pg_jobs: int
+    """Stored jobs for each worker process on PostgreSQL."""
+    pg_enqueued: int
+    pg_slow_enqueued: int
+    pg_bulk: int
+    pg_probes: int
+    pg_finished: int
+    """Finished jobs, spread over the last days, in the database that is claimed from."""
+    pg_future: int
+    pg_claims: int
+
+    def scaled(self, part: float) -> "Plan":
+        """The same with so much of the history on PostgreSQL, which takes disk and time."""
+        return replace(self, pg_finished=int(self.pg_finished * part), pg_future=int(self.pg_future * part))
 
 
 FULL = Plan(
@@ -32,6 +46,14 @@ FULL = Plan(
     flat_claims=20_000,
     idle_seconds=10,
     probes=300,
+    pg_jobs=40_000,
+    pg_enqueued=20_000,
+    pg_slow_enqueued=3_000,
+    pg_bulk=100_000,
+    pg_probes=300,
+    pg_finished=10_000_000,
+    pg_future=1_000_000,
+    pg_claims=20_000,
 )
 QUICK = Plan(
     name="quick",
@@ -44,6 +66,14 @@ QUICK = Plan(
     flat_claims=5_000,
     idle_seconds=3,
     probes=100,
+    pg_jobs=20_000,
+    pg_enqueued=10_000,
+    pg_slow_enqueued=1_000,
+    pg_bulk=30_000,
+    pg_probes=100,
+    pg_finished=500_000,
+    pg_future=100_000,
+    pg_claims=5_000,
 )
 TINY = Plan(
     name="tiny",
@@ -56,4 +86,12 @@ TINY = Plan(
     flat_claims=20,
     idle_seconds=0.05,
     probes=2,
+    pg_jobs=40,
+    pg_enqueued=50,
+    pg_slow_enqueued=10,
+    pg_bulk=50,
+    pg_probes=3,
+    pg_finished=100,
+    pg_future=20,
+    pg_claims=300,
 )

@@ -23,9 +23,9 @@ LEASE = 600_000_000
 YEAR = 366 * 86_400
 
 
-def prepare(plan: Plan, shared: Path) -> None:
+def prepare(plan: Plan, place: Place) -> None:
     """Stores one future and one finished job, then copies each inside the database."""
-    path = shared / "big.db"
+    path = place.shared / "big.db"
     asyncio.run(_plant(path))
     connection = sqlite3.connect(path)
     with connection:
@@ -34,11 +34,11 @@ def prepare(plan: Plan, shared: Path) -> None:
 
 
 def empty(plan: Plan, place: Place) -> Figures:
-    return asyncio.run(_claim(place.fresh / "empty.db", plan.flat_claims))
+    return asyncio.run(claim(f"sqlite:///{place.fresh / 'empty.db'}", plan.flat_claims))
 
 
 def big(plan: Plan, place: Place) -> Figures:
-    return asyncio.run(_claim(place.shared / "big.db", plan.flat_claims))
+    return asyncio.run(claim(f"sqlite:///{place.shared / 'big.db'}", plan.flat_claims))
 
 
 async def _plant(path: Path) -> None:
@@ -71,14 +71,15 @@ def _copy(connection: sqlite3.Connection, table: str, count: int, changed: dict[
     )
 
 
-async def _claim(path: Path, count: int) -> Figures:
-    store = open_store(f"sqlite:///{path}")
+async def claim(url: str, count: int) -> Figures:
+    """Adds so many jobs, claims all of them, then completes all of them."""
+    store = open_store(url, auto_migrate=True)
     session = await store.connect("default")
     worker = worker_record(("default",), frozenset({"noop_async"}), BATCH)
     try:
         await session.fleet.register(worker, LEASE)
         for _ in range(0, count, ADDED):
-            await session.jobs.add([_new_job() for _ in range(ADDED)])
+            await session.jobs.add([new_job() for _ in range(ADDED)])
         begun = time.perf_counter()
         claimed = await _claim_all(session.jobs, worker.id)
         between = time.perf_counter()
@@ -90,7 +91,7 @@ async def _claim(path: Path, count: int) -> Figures:
     return {CLAIMS: len(claimed) / (between - begun), COMPLETIONS: len(claimed) / (ended - between)}
 
 
-def _new_job() -> NewJob:
+def new_job() -> NewJob:
     return NewJob(id=new_id(), task="noop_async", queue="default", payload=b'{"number":1}')
 
 

@@ -1,0 +1,40 @@
+"""Holdfast."""
+
+from contextlib import AbstractAsyncContextManager
+
+from benchmarks.postgres.programs.speaking import BULK, Body, main
+from holdfast import Holdfast
+
+CONCURRENCY = 100
+
+
+class HoldfastQueue:
+    def __init__(self, url: str) -> None:
+        body = Body()
+        self._app = Holdfast(url, auto_migrate=True, concurrency=CONCURRENCY, batch=BULK, log_level="error")
+
+        @self._app.task
+        async def work(sent: int) -> None:
+            body.run(sent)
+
+        self._task = work
+
+    def opened(self) -> AbstractAsyncContextManager[object]:
+        return self._app
+
+    async def setup(self) -> None:
+        async with self._app:
+            pass
+
+    async def push(self, sent: int) -> None:
+        await self._task.enqueue(sent)
+
+    async def push_many(self, count: int) -> None:
+        await self._app.enqueue_many([self._task.call(0) for _ in range(count)])
+
+    async def work(self) -> None:
+        await self._app.worker().run()
+
+
+if __name__ == "__main__":
+    main(HoldfastQueue)

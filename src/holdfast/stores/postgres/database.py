@@ -1,16 +1,22 @@
 """The connections of one event loop to the database."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.driver import FAULTS, Connection, open_pool
 from holdfast.stores.postgres.faults import is_broken, translated
 
+GRACE: Final = 1.0
+"""Seconds for a server to say that it has stopped, before its connection is given up."""
+
 T = TypeVar("T")
+
+_log = logging.getLogger("holdfast.store")
 
 
 class Database:
@@ -20,6 +26,7 @@ class Database:
         self.address = address
         self._pools: dict[str, Any] = {}
         self._opening = asyncio.Lock()
+        self._returning: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def value(self, sql: str, *args: object, writes: bool = True) -> Any:
@@ -39,8 +46,7 @@ class Database:
                 async with connection.transaction(isolation="read_committed"):
                     return await work(connection)
             except Exception as error:
-                if is_broken(error):
-                    connection.terminate()
+                await self._look_at(error)
                 raise translated(error, self.address.place, sent=writes) from error
 
     @asynccontextmanager
@@ -51,10 +57,12 @@ class Database:
             try:
                 await transaction.start()
             except Exception as error:
+                await self._look_at(error)
                 raise translated(error, self.address.place, sent=False) from error
             try:
                 yield connection
-            except BaseException:
+            except BaseException as error:
+                await self._look_at(error)
                 await self._roll_back(connection, transaction)
                 raise
             try:
@@ -73,11 +81,18 @@ class Database:
                 pool.terminate()
         self._pools.clear()
 
+    async def _look_at(self, error: BaseException) -> None:
+        """Connections like the one that failed so are not used again: the next ones go where it is better."""
+        if is_broken(error):
+            for pool in self._pools.values():
+                await pool.expire_connections()
+
     async def _roll_back(self, connection: Connection, transaction: Any) -> None:
         if connection.is_closed():
             return
         try:
-            await transaction.rollback()
+            async with asyncio.timeout(GRACE):
+                await transaction.rollback()
         except FAULTS:
             # What was raised in the transaction counts; without a connection nothing of it was committed.
             connection.terminate()
@@ -85,20 +100,40 @@ class Database:
     @asynccontextmanager
     async def _lent(self, kind: str) -> AsyncGenerator[Connection]:
         place = self.address.place
+        pool = None
         try:
             pool = self._pools.get(kind) or await self._open(kind)
             connection = await pool.acquire(timeout=self.address.patience)
         except TimeoutError as error:
-            raise StoreUnavailable(
-                f"{place}: no connection within {self.address.patience:g} s; {self.address.pool} are in use "
-                f"at most (pool={self.address.pool}, timeout={self.address.patience:g})"
-            ) from error
+            raise StoreUnavailable(f"{place}: {self._wanting(pool)}; nothing was written") from error
         except Exception as error:
             raise translated(error, place, sent=False) from error
         try:
             yield connection
-        finally:
-            await pool.release(connection)
+        except BaseException:
+            # The driver first waits until the server has stopped what was cancelled; the caller does not.
+            task = asyncio.get_running_loop().create_task(self._give_back(pool, connection))
+            self._returning.add(task)
+            task.add_done_callback(self._returning.discard)
+            raise
+        await pool.release(connection)
+
+    async def _give_back(self, pool: Any, connection: Connection) -> None:
+        try:
+            await pool.release(connection, timeout=GRACE)
+        except FAULTS as error:
+            fields = {"error": str(error) or type(error).__name__}
+            _log.debug("connection given up", extra={"fields": fields})
+
+    def _wanting(self, pool: Any) -> str:
+        """Why there was no connection in time."""
+        patience, most = self.address.patience, self.address.pool
+        if pool is not None and pool.get_size() >= most:
+            return (
+                f"all {most} connections were in use for {patience:g} s; allow more of them with pool=, "
+                "or wait longer with timeout="
+            )
+        return f"no connection within {patience:g} s (timeout={patience:g})"
 
     async def _open(self, kind: str) -> Any:
         async with self._opening:

@@ -41,8 +41,9 @@ async def connect(address: Address, **settings: Any) -> Connection:
 
 
 async def open_pool(address: Address) -> Any:
+    """A pool that connects when it is asked to, and at no other time: a server that is away is left alone."""
     return await _asyncpg.create_pool(
-        **_settings(address), min_size=1, max_size=address.pool, reset=_leave_alone
+        **_settings(address), min_size=0, max_size=address.pool, reset=_leave_alone
     )
 
 

@@ -32,7 +32,7 @@ _NOT_DONE = frozenset(
     }
 )
 _FULL = frozenset({"53100"})
-_CUT_OFF = frozenset({"57P01", "57P02", "57P04", "57P05", "25P03"})
+_CUT_OFF = frozenset({"40003", "57P01", "57P02", "57P04", "57P05", "25P03", "25P04"})
 _BROKEN = frozenset({"0A000", "25006", "26000"})
 
 
@@ -44,7 +44,7 @@ def sqlstate(error: BaseException) -> str:
 
 def is_broken(error: BaseException) -> bool:
     """Whether the connection is of no more use though it is open."""
-    return sqlstate(error) in _BROKEN
+    return any(sqlstate(each) in _BROKEN for each in (error, error.__cause__) if each is not None)
 
 
 def translated(error: Exception, place: str, *, sent: bool) -> Exception:
@@ -72,6 +72,11 @@ def _answer(error: Exception, place: str, *, sent: bool) -> HoldfastError | None
         return StoreUnavailable(f"{place}: {text}; nothing was written")
     if code.startswith(_REFUSED) or code == "42501":
         return ConfigurationError(f"{place}: {text}", setting="store")
+    if isinstance(error, ValueError) and isinstance(error, LOST):
+        # The driver's own refusal of a value or of the URL: nothing was sent.
+        if "Configuration" in type(error).__name__:
+            return ConfigurationError(f"{place}: {text}", setting="store")
+        return StoreError(f"{place}: {text}; nothing was written")
     if code in _CUT_OFF or code.startswith("08") or _is_lost(error):
         if sent:
             return OutcomeUnknown(f"{place}: no answer ({_brief(error)}); it may or may not have been done")

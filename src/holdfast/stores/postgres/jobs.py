@@ -23,6 +23,7 @@ from holdfast.model.records import (
 from holdfast.stores.postgres.adding import answers, arrays
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.floors import Floors
 from holdfast.stores.postgres.moving import Batch, may_wake
 from holdfast.stores.postgres.queries import Queries, found
 from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
@@ -32,6 +33,8 @@ _encode = msgspec.json.encode
 
 
 class _Answer(msgspec.Struct):
+    now: int
+    read: int
     registered: bool
     refused: list[int] | None
     verdicts: str | None
@@ -57,6 +60,7 @@ class PostgresJobs:
         self._queries = queries
         self._ns = ns
         self._bell = bell
+        self._floors = Floors()
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
@@ -85,6 +89,7 @@ class PostgresJobs:
             want.lease if want else 0,
             tick.repeat,
             wake,
+            *(self._floors.begin() if want else (None, None)),
             writes=True,
         )
         if wakes:
@@ -94,6 +99,8 @@ class PostgresJobs:
         if want is not None and len(jobs) > 1:
             turns = {queue: turn for turn, queue in enumerate(want.queues)}
             jobs.sort(key=lambda job: (turns.get(job.queue, 0), job.priority, job.due, job.id))
+        if want is not None:
+            self._floors.learn(answer.read, jobs, answer.now)
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
             claimed=jobs,

@@ -18,7 +18,10 @@ class Queries:
     add: str = (
         "SELECT holdfast.add_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     )
-    tick: str = "SELECT * FROM holdfast.tick_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    tick: str = (
+        "SELECT * FROM holdfast.tick_v1("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    )
     extend: str = "SELECT holdfast.extend_v1($1, $2, $3, $4, $5, $6, $7, $8)"
     edit: str = "SELECT holdfast.edit_v1($1, $2, $3)"
     forget: str = "SELECT holdfast.forget_v1($1, $2)"

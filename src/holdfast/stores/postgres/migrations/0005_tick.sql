@@ -57,9 +57,14 @@ $$;
 
 -- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
 -- one row that has only `answer`.
+-- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. `read` tells
+-- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
+-- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
+-- due is ready.
 CREATE FUNCTION holdfast.tick_v1(
     p_ns integer, p_worker text, p_seq bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[],
-    p_moves jsonb, p_queues text[], p_tasks text[], p_limit integer, p_lease bigint, p_repeat boolean, p_wake text
+    p_moves jsonb, p_queues text[], p_tasks text[], p_limit integer, p_lease bigint, p_repeat boolean, p_wake text,
+    p_floors jsonb, p_due_floor bigint
 ) RETURNS TABLE (
     answer text, id uuid, task text, queue text, payload bytea, state smallint, priority bigint, due bigint,
     created bigint, run integer, failures integer, lost integer, suspect boolean, version integer, token bigint,
@@ -83,6 +88,10 @@ DECLARE
     v_next bigint;
     v_left integer := p_limit;
     v_got integer;
+    v_read bigint := 0;
+    v_due_floor bigint := coalesce(p_due_floor, -9223372036854775808);
+    v_floors jsonb;
+    v_floor jsonb;
 BEGIN
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
@@ -132,38 +141,48 @@ BEGIN
         v_left := 0;
     END IF;
 
+    v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass);
     FOREACH v_queue IN ARRAY coalesce(p_queues, '{}') LOOP
         CONTINUE WHEN v_queue = ANY (v_paused);
         SELECT j.due INTO v_due FROM holdfast.job AS j
-        WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready ORDER BY j.due LIMIT 1;
+        WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready AND j.due > v_due_floor ORDER BY j.due LIMIT 1;
         IF v_due <= v_now THEN
             UPDATE holdfast.job AS j SET ready = true
             WHERE j.ns = p_ns AND j.id = ANY (ARRAY(
                 SELECT i.id FROM holdfast.job AS i
-                WHERE i.ns = p_ns AND i.queue = v_queue AND NOT i.ready AND i.due <= v_now
+                WHERE i.ns = p_ns AND i.queue = v_queue AND NOT i.ready AND i.due <= v_now AND i.due > v_due_floor
                 ORDER BY i.due LIMIT 2000 FOR NO KEY UPDATE SKIP LOCKED));
             SELECT j.due INTO v_due FROM holdfast.job AS j
-            WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready ORDER BY j.due LIMIT 1;
+            WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready AND j.due > v_due_floor ORDER BY j.due LIMIT 1;
         END IF;
         v_next := least(v_next, CASE WHEN v_due IS NOT NULL THEN greatest(v_due - v_now, 0) END);
-        CONTINUE WHEN v_left <= 0;
-        RETURN QUERY
-        UPDATE holdfast.job AS j
-        SET state = 1, ready = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, v_now),
-            worker = p_worker, seq = p_seq, lease_until = v_now + coalesce(j.lease, p_lease), started = NULL, reason = NULL,
-            progress = NULL, progress_note = NULL
-        FROM (
-            SELECT i.ctid AS place FROM holdfast.job AS i
-            WHERE i.ns = p_ns AND i.queue = v_queue AND i.ready AND i.task = ANY (p_tasks)
-            ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
-        ) AS c
-        WHERE j.ctid = c.place
-        RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.state, j.priority, j.due, j.created, j.run, j.failures,
-                  j.lost, j.suspect, j.version, j.token, j.lease_until, j.lease, j.timeout, j.retry, j.headers, j.key, j.tags,
-                  j.started, j.cancel_asked, j.progress, j.progress_note, j.reason, j.error, j.result;
-        GET DIAGNOSTICS v_got = ROW_COUNT;
-        v_left := v_left - v_got;
+        v_floors := coalesce(p_floors -> v_queue, '[[-9223372036854775808, -9223372036854775808, null]]');
+        FOR v_place IN 0 .. jsonb_array_length(v_floors) - 1 LOOP
+            EXIT WHEN v_left <= 0;
+            v_floor := v_floors -> v_place;
+            RETURN QUERY
+            UPDATE holdfast.job AS j
+            SET state = 1, ready = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, v_now),
+                worker = p_worker, seq = p_seq, lease_until = v_now + coalesce(j.lease, p_lease), started = NULL,
+                reason = NULL, progress = NULL, progress_note = NULL
+            FROM (
+                SELECT i.ctid AS place FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.queue = v_queue AND i.ready AND i.task = ANY (p_tasks)
+                  AND (i.priority, i.due, i.id) > (
+                      (v_floor ->> 0)::bigint, (v_floor ->> 1)::bigint,
+                      coalesce((v_floor ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
+                  AND i.priority <= CASE WHEN p_floors ? v_queue THEN (v_floor ->> 0)::bigint ELSE 9223372036854775807 END
+                ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
+            ) AS c
+            WHERE j.ctid = c.place
+            RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.state, j.priority, j.due, j.created, j.run, j.failures,
+                      j.lost, j.suspect, j.version, j.token, j.lease_until, j.lease, j.timeout, j.retry, j.headers, j.key,
+                      j.tags, j.started, j.cancel_asked, j.progress, j.progress_note, j.reason, j.error, j.result;
+            GET DIAGNOSTICS v_got = ROW_COUNT;
+            v_left := v_left - v_got;
+        END LOOP;
     END LOOP;
+    v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass) - v_read;
 
     SELECT jsonb_agg(jsonb_build_array(a.id, a.token) ORDER BY a.id) INTO v_asked FROM (
         SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
@@ -172,8 +191,8 @@ BEGIN
         WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
     ) AS a;
     RETURN QUERY SELECT jsonb_build_object(
-        'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts, 'asked', v_asked, 'paused', v_paused,
-        'next_due', v_next)::text, NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::smallint, NULL::bigint,
+        'now', v_now, 'read', v_read, 'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts,
+        'asked', v_asked, 'paused', v_paused, 'next_due', v_next)::text, NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::smallint, NULL::bigint,
         NULL::bigint, NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::boolean, NULL::integer, NULL::bigint,
         NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::text, NULL::text[], NULL::bigint,
         NULL::boolean, NULL::double precision, NULL::text, NULL::text, NULL::text, NULL::bytea;

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 HOST: Final = "127.0.0.1"
@@ -124,7 +124,8 @@ class Link:
 class Proxy:
     """Listens on a port of its own in front of one server.
 
-    `accepted` has the instant of every connection that somebody tried to make.
+    `accepted` has the instant of every connection that somebody tried to make. While `speaking` is not set
+    nothing is passed on. `chance` may say of any statement that its answer is to be lost.
     """
 
     def __init__(self, url: str) -> None:
@@ -136,7 +137,7 @@ class Proxy:
         self.is_down = False
         self.chance: Callable[[str], bool] | None = None
         self._losses: list[Loss] = []
-        self._links: set[Link] = set()
+        self._links: dict[Link, asyncio.Task[Any] | None] = {}
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, HOST)
@@ -146,8 +147,10 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        self.cut()
-        await self._server.wait_closed()
+        serving = [task for task in self._links.values() if task is not None]
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     @property
     def port(self) -> int:
@@ -177,7 +180,7 @@ class Proxy:
 
     def cut(self) -> None:
         """Hangs up on everybody."""
-        for link in set(self._links):
+        for link in list(self._links):
             link.cut()
 
     def fall_down(self) -> None:
@@ -188,13 +191,13 @@ class Proxy:
     async def _accept(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self.accepted.append(time.monotonic())
         link = Link(self, client, to_client)
-        self._links.add(link)
+        self._links[link] = asyncio.current_task()
         try:
             if not self.is_down:
-                with suppress(OSError, asyncio.IncompleteReadError):
+                with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                     await link.serve()
         finally:
-            self._links.discard(link)
+            del self._links[link]
             link.cut()
 
 

@@ -45,9 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
                     case, plan, given.folder, say, patience=given.patience, server=server, peers=given.peers
                 )
             )
-            write_json(outcomes, plan, given.json)
+            write_json(outcomes, plan, server, given.json)
     show(outcomes, console)
-    write_markdown(outcomes, plan, given.json.with_suffix(".md"))
+    write_markdown(outcomes, plan, server, given.json.with_suffix(".md"))
     measured = [(goal, goal.spread(outcome.rounds)) for outcome in outcomes for goal in outcome.case.goals]
     return int(any(spread is not None and not goal.is_reached(spread) for goal, spread in measured))
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server on which databases may be made; `pid` is its postmaster's, if it is on this machine."""
+    """A server on which databases may be made; `pid` is its postmaster's, if it is ours."""
 
     url: str
     pid: int | None = None
+    facts: str = ""
 
     def cpu(self) -> float:
         """CPU seconds of all its processes so far; 0 if that cannot be seen."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -52,11 +53,14 @@ def run_case(
     """
     outcome = Outcome(case)
     sides = _available(case, outcome, peers=peers)
-    with TemporaryDirectory(dir=folder, prefix="bench-") as name:
+    with TemporaryDirectory(dir=folder, prefix="bench-") as name, ExitStack() as stack:
         shared = Path(name)
+        place = Place(shared, shared, server)
+        if case.clean is not None:
+            stack.callback(in_fresh_process, case.clean, place)
         if case.prepare is not None:
             say(f"{case.name}: preparing")
-            in_fresh_process(case.prepare, plan, Place(shared, shared, server))
+            in_fresh_process(case.prepare, plan, place)
         for number in range(plan.rounds):
             turn = number % len(sides)
             measured: dict[str, Figures] = {}

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.case import Goal, Spread
+from benchmarks.engine import Server
 from benchmarks.harness import Outcome
 from benchmarks.plan import Plan
 
@@ -21,14 +22,16 @@ HEAD = ("case", "side", "figure", "median", "min – max")
 GOALS = ("goal", "measured", "min – max", "reached")
 
 
-def machine() -> dict[str, str]:
+def machine(server: Server | None) -> dict[str, str]:
     """What the figures depend on, in general terms."""
+    postgres = {} if server is None else {"postgres": server.facts}
     return {
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "sqlite": f"{sqlite3.sqlite_version}, journal_mode=WAL, synchronous=FULL",
         "huey": _version("huey"),
+        **postgres,
     }
 
 
@@ -47,9 +50,9 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
     console.print(_calibration(outcomes))
 
 
-def write_json(outcomes: Sequence[Outcome], plan: Plan, path: Path) -> None:
+def write_json(outcomes: Sequence[Outcome], plan: Plan, server: Server | None, path: Path) -> None:
     data = {
-        "machine": machine(),
+        "machine": machine(server),
         "plan": asdict(plan),
         "cases": [_plain(outcome) for outcome in outcomes],
     }
@@ -57,8 +60,8 @@ def write_json(outcomes: Sequence[Outcome], plan: Plan, path: Path) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
 
 
-def write_markdown(outcomes: Sequence[Outcome], plan: Plan, path: Path) -> None:
-    facts = ", ".join(f"{name} {value}" for name, value in machine().items())
+def write_markdown(outcomes: Sequence[Outcome], plan: Plan, server: Server | None, path: Path) -> None:
+    facts = ", ".join(f"{name} {value}" for name, value in machine(server).items())
     lines = [f"{plan.name} run, {plan.rounds} rounds; {facts}", "", *_markdown(HEAD, map(_figures, outcomes))]
     lines += ["", *_markdown(GOALS, map(_goals, outcomes)), "", _calibration(outcomes), ""]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -126,6 +126,7 @@ GROWTH = Case(
     suite=SUITE,
     usual=False,
     prepare=growth.prepare,
+    clean=growth.clean,
     sides=(
         Side("empty database", growth.empty),
         Side("big database", growth.big),

@@ -23,7 +23,6 @@ TICK = "median tick ms"
 
 DAY = 86_400_000_000
 DAYS = 10
-NAME = "holdfast_bench_growth"
 BEFORE = 1.0
 """Seconds of claiming before the day is dropped, to compare with."""
 
@@ -43,8 +42,24 @@ FROM generate_series(0, $3::bigint - 1) AS n
 """
 
 
+def _name(place: Place) -> str:
+    return f"holdfast_{place.shared.name.replace('-', '_')}"
+
+
+def _url(place: Place) -> str:
+    return at(place.server.url, _name(place))
+
+
 def prepare(plan: Plan, place: Place) -> None:
     asyncio.run(_prepare(plan, place))
+
+
+def clean(place: Place) -> None:
+    async def dropped() -> None:
+        async with connected(place.server.url) as connection:
+            await connection.execute(f"DROP DATABASE IF EXISTS {_name(place)} WITH (FORCE)")
+
+    asyncio.run(dropped())
 
 
 def empty(plan: Plan, place: Place) -> Figures:
@@ -56,19 +71,18 @@ def empty(plan: Plan, place: Place) -> Figures:
 
 
 def big(plan: Plan, place: Place) -> Figures:
-    return asyncio.run(claim(at(place.server.url, NAME), plan.pg_claims))
+    return asyncio.run(claim(_url(place), plan.pg_claims))
 
 
 def drop(plan: Plan, place: Place) -> Figures:
     """Drops the oldest day while claims go on; what is compared is the longest time between two of them."""
-    return asyncio.run(_drop(at(place.server.url, NAME), plan.pg_claims))
+    return asyncio.run(_drop(_url(place), plan.pg_claims))
 
 
 async def _prepare(plan: Plan, place: Place) -> None:
     async with connected(place.server.url) as connection:
-        await connection.execute(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)")
-        await connection.execute(f"CREATE DATABASE {NAME} TEMPLATE template0")
-    url = at(place.server.url, NAME)
+        await connection.execute(f"CREATE DATABASE {_name(place)} TEMPLATE template0")
+    url = _url(place)
     store = open_store(url, auto_migrate=True)
     session = await store.connect("default")
     await session.close()

@@ -46,7 +46,7 @@ class Spent:
 def provide(named: str | None) -> Iterator[Server]:
     """The server of that URL, which must let us make databases; else one of our own, removed afterwards."""
     if named:
-        yield Server(named)
+        yield Server(named, facts=asyncio.run(_facts(named)))
         return
     run = OwnedRun()
     try:
@@ -54,7 +54,7 @@ def provide(named: str | None) -> Iterator[Server]:
         for name, value in SETTINGS.items():
             server.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         server.restart()
-        yield Server(server.url, server.pid)
+        yield Server(server.url, server.pid, asyncio.run(_facts(server.url)))
     finally:
         run.close()
 
@@ -90,6 +90,12 @@ async def spent(url: str) -> Spent:
     async with connected(url) as connection:
         await _settled(connection)
         return Spent(*await connection.fetchrow(SPENT))
+
+
+async def _facts(url: str) -> str:
+    async with connected(url) as connection:
+        shown = {name: await connection.fetchval(f"SHOW {name}") for name in ("server_version", *SETTINGS)}
+    return ", ".join([shown.pop("server_version"), *(f"{name}={value}" for name, value in shown.items())])
 
 
 async def _settled(connection: Any) -> None:

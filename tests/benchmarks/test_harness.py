@@ -30,7 +30,7 @@ def test_every_case_runs_and_is_reported_as_table_json_and_markdown(
             assert all(value >= 0 for figures in measured.values() for value in figures.values())
     markdown = report.with_suffix(".md").read_text()
     for case in CASES:
-        for goal in case.goals:
+        for goal in case.goals if case.usual else ():
             assert goal.text in markdown
     assert "Calibration" in capsys.readouterr().out
 

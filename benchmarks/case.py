@@ -98,8 +98,8 @@ class Goal:
 class Case:
     """Sides that are measured in turn, round by round.
 
-    `prepare` makes what they share, once, and `clean` removes what of that is not in the shared folder. A case
-    that is not `usual` runs only when it is named, or its suite.
+    `prepare` makes what they share, once, and `clean` removes what of that is not in the shared folder. A
+    case that is not `usual` runs only when it is named, or its suite.
     """
 
     name: str

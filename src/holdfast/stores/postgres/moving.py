@@ -34,6 +34,9 @@ class Batch:
         ):
             plain, others = [], list(range(len(moves)))
         plain.sort(key=lambda place: moves[place].job)
+        if len(others) > 1 and len({move.job for move in moves}) == len(moves):
+            # Starts come last and by id: a heartbeat writes the same rows in that order.
+            others.sort(key=lambda place: (moves[place].outcome is None, _start(moves[place])))
         self._count = len(moves)
         self._plain = plain
         self._others = others
@@ -64,6 +67,10 @@ def is_plain(move: Move) -> bool:
         and move.reason is None
         and move.error is None
     )
+
+
+def _start(move: Move) -> str:
+    return move.job if move.outcome is None else ""
 
 
 def _arrays(moves: list[Move]) -> tuple[list[Any], list[Any], list[Any], list[Any] | None]:

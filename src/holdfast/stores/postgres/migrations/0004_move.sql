@@ -37,14 +37,24 @@ BEGIN
         job uuid, token bigint, "from" smallint[], "to" smallint, outcome text, elapsed bigint, delay bigint,
         failures integer, lost integer, suspect boolean, reason text, error text, result text, if_expired boolean,
         children jsonb);
-    -- A reclaim does not wait: whoever has the row is just ending the attempt, or keeping it.
+    -- A reclaim does not wait: whoever has the row is just ending the attempt. Nor does a start, which only the lease
+    -- needs to know: its own handler may be ending the attempt in a transaction that stays open for long.
     IF m.if_expired THEN
         SELECT * INTO j FROM holdfast.job WHERE ns = p_ns AND id = m.job FOR UPDATE SKIP LOCKED;
+    ELSIF m.outcome IS NULL THEN
+        SELECT * INTO j FROM holdfast.job WHERE ns = p_ns AND id = m.job;
     ELSE
         SELECT * INTO j FROM holdfast.job WHERE ns = p_ns AND id = m.job FOR UPDATE;
     END IF;
     IF j.worker IS NOT NULL AND j.token = m.token THEN
-        SELECT * INTO l FROM holdfast.lease WHERE ns = p_ns AND job = m.job AND token = m.token;
+        IF m.if_expired THEN
+            -- Waits for a heartbeat that is just prolonging the lease, and keeps the next one waiting.
+            INSERT INTO holdfast.lease AS t (ns, job, token, worker, until, started)
+            VALUES (p_ns, m.job, m.token, j.worker, j.lease_until, j.started)
+            ON CONFLICT (ns, job, token) DO UPDATE SET worker = t.worker RETURNING * INTO l;
+        ELSE
+            SELECT * INTO l FROM holdfast.lease WHERE ns = p_ns AND job = m.job AND token = m.token;
+        END IF;
         IF l.job IS NOT NULL THEN
             j.lease_until := l.until;
             j.started := l.started;
@@ -72,7 +82,13 @@ BEGIN
         INSERT INTO holdfast.lease (ns, job, token, worker, until, started, changes, running)
         VALUES (p_ns, m.job, m.token, j.worker, j.lease_until, coalesce(j.started, p_now), 1, true)
         ON CONFLICT (ns, job, token) DO UPDATE
-        SET running = true, started = excluded.started, changes = lease.changes + 1;
+        SET running = true, started = coalesce(lease.started, excluded.started), changes = lease.changes + 1;
+        -- If that waited for a reclaim, the job is gone by now.
+        IF NOT EXISTS (
+            SELECT FROM holdfast.job WHERE ns = p_ns AND id = m.job AND token = m.token AND worker = p_worker)
+        THEN
+            RETURN false;
+        END IF;
     ELSE
         INSERT INTO holdfast.attempt (ns, job, token, run, worker, closer, started, finished, outcome, reason, error)
         VALUES (p_ns, m.job, m.token, j.run, j.worker, nullif(p_worker, j.worker), j.started, p_now, m.outcome,
@@ -123,7 +139,7 @@ BEGIN
         PERFORM FROM holdfast.job
         WHERE ns = p_ns AND id IN (
             SELECT (e.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS e(move)
-            WHERE NOT (e.move ->> 'if_expired')::boolean)
+            WHERE NOT (e.move ->> 'if_expired')::boolean AND e.move ->> 'outcome' IS NOT NULL)
         ORDER BY id FOR UPDATE;
     EXCEPTION WHEN lock_not_available THEN
         v_verdicts := '';
@@ -144,7 +160,21 @@ $$;
 CREATE FUNCTION holdfast.move_in_v1(p_ns integer, p_worker text, p_move jsonb, p_wake text) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    v_detail text;
 BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        BEGIN
+            PERFORM FROM holdfast.job WHERE ns = p_ns AND id = (p_move ->> 'job')::uuid FOR UPDATE;
+        EXCEPTION WHEN serialization_failure THEN
+            -- Only another attempt changes the row after this snapshot. What SERIALIZABLE finds by itself has a detail.
+            GET STACKED DIAGNOSTICS v_detail = PG_EXCEPTION_DETAIL;
+            IF v_detail <> '' THEN
+                RAISE;
+            END IF;
+            RETURN false;
+        END;
+    END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;

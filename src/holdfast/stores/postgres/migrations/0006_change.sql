@@ -1,7 +1,7 @@
 -- min-client: 1
 -- Prolongs leases; each job is asked for once. Gives one letter for each, in order: h held, c held and asked to stop,
--- l lost. A row that somebody else has locked is being ended just now, perhaps by its own handler's transaction: it is
--- neither waited for nor prolonged.
+-- l lost. Asks for no lock of the job, which its own handler's transaction may be ending just now, and for long. A
+-- reclaim locks the row in lease.
 CREATE FUNCTION holdfast.extend_v1(
     p_ns integer, p_worker text, p_jobs uuid[], p_tokens bigint[], p_leases bigint[], p_elapsed bigint[],
     p_progress double precision[], p_notes text[]
@@ -9,19 +9,9 @@ CREATE FUNCTION holdfast.extend_v1(
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    v_now bigint;
-    v_locked uuid[];
+    v_now bigint := holdfast.now_v1();
     v_answer text;
 BEGIN
-    v_locked := ARRAY(
-        SELECT i.id FROM unnest(p_jobs, p_tokens) AS e(job, token)
-        CROSS JOIN LATERAL (
-            SELECT j.id FROM holdfast.job AS j
-            WHERE j.ns = p_ns AND j.id = e.job AND j.token = e.token AND j.worker = p_worker
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS i);
-    -- After the locks: what was not locked because it is being reclaimed has expired by this time.
-    v_now := holdfast.now_v1();
     INSERT INTO holdfast.lease AS l (ns, job, token, worker, until, started, running, progress, progress_note)
     SELECT p_ns, e.job, e.token, p_worker, greatest(s.lease_until, v_now + e.lease),
            coalesce(s.started, v_now - e.elapsed), e.elapsed IS NOT NULL OR s.state = 2,
@@ -29,10 +19,10 @@ BEGIN
            CASE WHEN e.progress IS NULL AND e.note IS NULL THEN s.progress_note ELSE e.note END
     FROM unnest(p_jobs, p_tokens, p_leases, p_elapsed, p_progress, p_notes) AS e(job, token, lease, elapsed, progress, note)
     CROSS JOIN LATERAL (SELECT * FROM holdfast.live WHERE ns = p_ns AND id = e.job OFFSET 0) AS s
-    WHERE e.job = ANY (v_locked) AND s.token = e.token AND s.worker = p_worker AND s.lease_until > v_now
+    WHERE s.token = e.token AND s.worker = p_worker AND s.lease_until > v_now
     ON CONFLICT (ns, job, token) DO UPDATE
-    SET until = excluded.until, started = excluded.started, running = excluded.running, progress = excluded.progress,
-        progress_note = excluded.progress_note;
+    SET until = greatest(l.until, excluded.until), started = coalesce(l.started, excluded.started),
+        running = l.running OR excluded.running, progress = excluded.progress, progress_note = excluded.progress_note;
     SELECT string_agg(
         CASE WHEN s.lease_until IS NULL OR s.lease_until <= v_now THEN 'l' WHEN s.cancel_asked THEN 'c' ELSE 'h' END,
         '' ORDER BY e.n) INTO v_answer

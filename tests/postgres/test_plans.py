@@ -1,0 +1,131 @@
+"""Query plans of a tick: each look-up goes by its index, whatever the planner thinks is in the tables."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast.model.records import JobRecord, NewJob, Tick
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.jobs import PostgresJobs
+from holdfast.testing.conformance.case import LONG, ended, new_job, wanted, worker_record
+
+SCHEMA = "plans"
+MANY = 1_500
+BATCH = 200
+EXPLAIN = {
+    "log_min_duration": "0",
+    "log_nested_statements": "on",
+    "log_analyze": "on",
+    "log_format": "json",
+    "log_level": "notice",
+}
+
+
+class Explained:
+    """A session on one connection whose server tells every plan that it follows."""
+
+    def __init__(self, jobs: PostgresJobs, connection: Any) -> None:
+        self.jobs = jobs
+        self.plans: list[dict[str, Any]] = []
+        connection.add_log_listener(self._heard)
+
+    def _heard(self, _connection: Any, message: Any) -> None:
+        _, found, plan = message.message.partition("plan:\n")
+        if found:
+            self.plans.append(json.loads(plan))
+
+    async def ticked(self, moves: list[JobRecord], seq: int) -> list[JobRecord]:
+        self.plans.clear()
+        done = [ended(job, elapsed=1) for job in moves]
+        tick = Tick(worker="ann", seq=seq, moves=done, want=wanted(limit=BATCH))
+        return (await self.jobs.tick(tick)).claimed
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """Every step of every plan, with the text of its statement."""
+        for plan in self.plans:
+            yield from _steps(plan["Plan"], plan["Query Text"])
+
+
+def _steps(node: dict[str, Any], text: str) -> Iterator[dict[str, Any]]:
+    yield {**node, "Text": text}
+    for child in node.get("Plans", ()):
+        yield from _steps(child, text)
+
+
+class OneConnection(Database):
+    """Every call on the connection that is listened to."""
+
+    connection: Any
+
+    @asynccontextmanager
+    async def _lent(self, kind: str) -> AsyncIterator[Any]:
+        yield self.connection
+
+
+@pytest.fixture(params=["never analyzed", "analyzed when empty", "analyzed when full"])
+def statistics(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
+    postgres_database: str, statistics: str
+) -> None:
+    store = PostgresStore.from_url(f"{postgres_database}?schema={SCHEMA}", auto_migrate=True)
+    session = await store.connect("n")
+    connection = await asyncpg.connect(postgres_database)
+    try:
+        await session.fleet.register(worker_record("ann"), LONG)
+        if statistics == "analyzed when empty":
+            await connection.execute("ANALYZE")
+        for number in range(0, MANY, 500):
+            await session.jobs.add([_job(number + one) for one in range(500)])
+        if statistics == "analyzed when full":
+            await connection.execute("ANALYZE")
+        await connection.execute("LOAD 'auto_explain'")
+        for setting, value in EXPLAIN.items():
+            await connection.execute(f"SET auto_explain.{setting} = '{value}'")
+        session.jobs._database.__class__ = OneConnection
+        session.jobs._database.connection = connection  # type: ignore[attr-defined]
+        explained = Explained(session.jobs, connection)
+        held = await explained.ticked([], 1)
+        for seq in range(2, 5):
+            held = await explained.ticked(held, seq)
+            assert len(held) == BATCH
+        _check(list(explained.nodes()))
+    finally:
+        session.jobs._database.__class__ = Database
+        await connection.close()
+        await session.close()
+        await store.close()
+
+
+def _job(number: int) -> NewJob:
+    keyed = {"key": f"k{number}"} if number % 3 == 0 else {}
+    return new_job(delay=LONG if number % 5 == 0 else 0, **keyed)
+
+
+def _check(nodes: list[dict[str, Any]]) -> None:
+    scans = [node for node in nodes if "Scan" in node["Node Type"] and "Relation Name" in node]
+    kinds = {(node["Node Type"], node["Relation Name"]) for node in scans}
+    assert not [kind for kind in kinds if kind[0] in {"Seq Scan", "Bitmap Heap Scan"}]
+    assert not [node for node in nodes if node.get("Rows Removed by Join Filter", 0) > BATCH]
+
+    claim = [
+        node for node in scans if node["Text"].lstrip().startswith("UPDATE") and "SKIP LOCKED" in node["Text"]
+    ]
+    by_index = [
+        node for node in claim if node["Node Type"] == "Index Scan" and node["Index Name"] == "job_ready"
+    ]
+    assert [node["Actual Rows"] for node in by_index] == [BATCH]
+    assert {node["Node Type"] for node in claim} == {"Index Scan", "Tid Scan"}
+
+    completed = [node for node in scans if "INSERT INTO plans.done" in node["Text"]]
+    probes = {node["Index Name"]: node["Actual Loops"] for node in completed if "Index Name" in node}
+    assert probes["job_pkey"] == BATCH
+    assert all(loops <= BATCH for loops in probes.values())
+    assert len([node for node in nodes if node["Node Type"] == "LockRows"]) == 1

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from threading import Event
 from typing import Any
@@ -17,6 +17,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.bell import WINDOW
 from holdfast.stores.postgres.store import PostgresSession
 from holdfast.testing.conformance.case import new_job, wanted
+from tests.chaos.waiting import until, until_async
 
 SCHEMA = "wakeups"
 SOON = 10.0
@@ -92,15 +93,9 @@ async def listening(database: str) -> None:
         return count > 0
 
     try:
-        await until(is_heard)
+        await until_async(is_heard, "somebody who listens")
     finally:
         await connection.close()
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SOON):
-        while not await condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.process
@@ -149,11 +144,7 @@ async def test_many_jobs_one_by_one_are_told_rarely_and_the_last_one_too(postgre
         begun = time.monotonic()
         await asyncio.to_thread(other.add, 200)
         ended = time.monotonic()
-
-        async def is_last_told() -> bool:
-            return bool(told) and told[-1] >= ended - WINDOW
-
-        await until(is_last_told)
+        await until(lambda: bool(told) and told[-1] >= ended - WINDOW, "the last one told")
         assert len(told) <= (ended - begun) / WINDOW + 3
         stop()
 
@@ -169,11 +160,7 @@ async def test_each_listener_of_the_process_is_told_once_for_a_job_of_its_own_pr
         await session.jobs.add([new_job()])
         connection = await asyncpg.connect(postgres_database)
         await connection.execute("SELECT pg_notify($1, 'somebody')", session.jobs._bell._channel)
-
-        async def is_heard_twice() -> bool:
-            return min(heard) >= 2
-
-        await until(is_heard_twice)
+        await until(lambda: min(heard) >= 2, "everybody woken twice")
         # Once by the session itself and once by the call that came last; its own NOTIFY is not heard again.
         assert heard == [2] * len(heard)
         await connection.close()
@@ -191,11 +178,7 @@ async def test_it_can_be_switched_off(postgres_database: str) -> None:
         await session.jobs.add([new_job()])
         assert woken.is_set(), "within the process nothing need be sent"
         await connection.execute("SELECT pg_notify($1, 'mine')", session.jobs._bell._channel)
-
-        async def is_told() -> bool:
-            return bool(told)
-
-        await until(is_told)
+        await until(lambda: bool(told), "a call heard")
         assert [heard[3] for heard in told] == ["mine"]
         claimed = await session.jobs.tick(Tick(worker="ann", seq=1, moves=[], want=wanted()))
         assert not claimed.registered

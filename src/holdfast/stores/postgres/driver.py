@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from typing import Any, TypeAlias, TypeGuard
+from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.stores.postgres.address import Address
 
@@ -36,15 +37,52 @@ def is_connection(found: object) -> TypeGuard[Connection]:
     return isinstance(found, (_asyncpg.Connection, _asyncpg.pool.PoolConnectionProxy))
 
 
+_turns: dict[str, int] = {}
+"""Which server of a URL with several was the last to answer."""
+
+
 async def connect(address: Address, **settings: Any) -> Connection:
-    return await _asyncpg.connect(**{**_settings(address), **settings})
+    """A connection to the first server of the URL that answers as wanted, within its share of the time.
+
+    A machine that is gone says nothing, and the driver itself would wait for its word until all time is over.
+    So the servers are tried one by one, and next time beginning with another than the one that failed, also
+    if the caller was cancelled before it had.
+    """
+    servers = _servers(address.dsn)
+    first: Exception | None = None
+    for _ in servers:
+        turn = _turns.get(address.dsn, 0)
+        share = {"dsn": servers[turn], "timeout": address.patience / len(servers)}
+        try:
+            return await _asyncpg.connect(**{**_settings(address), **settings, **share})
+        except BaseException as error:
+            if turn == _turns.get(address.dsn, 0):
+                _turns[address.dsn] = (turn + 1) % len(servers)
+            if not isinstance(error, FAULTS):
+                raise
+            first = first or error
+    assert first is not None
+    raise first
 
 
 async def open_pool(address: Address) -> Any:
     """A pool that connects when it is asked to, and at no other time: a server that is away is left alone."""
+
+    async def connect_one(_dsn: None, **settings: Any) -> Connection:
+        return await connect(address, **settings)
+
     return await _asyncpg.create_pool(
-        **_settings(address), min_size=0, max_size=address.pool, reset=_leave_alone
+        min_size=0, max_size=address.pool, reset=_leave_alone, connect=connect_one
     )
+
+
+def _servers(dsn: str) -> list[str]:
+    """The URL of each server that the URL names."""
+    parts = urlsplit(dsn)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return [dsn]
+    return [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
 
 
 def _settings(address: Address) -> dict[str, Any]:

@@ -132,10 +132,16 @@ async def test_a_long_outage_is_waited_out_without_a_busy_loop(
         await site.began(long)
         proxy.fall_down()
         await worker.says('event="circuit opened"')
+        while await refused(site) > 0.1:
+            pass
         opened = time.monotonic()
-        await asyncio.sleep(3)  # counts what happens meanwhile
+        waits = [await refused(site)]
+        while time.monotonic() < opened + 3:
+            waits.append(await refused(site))
+            await asyncio.sleep(0.01)
+        assert sum(wait > 0.1 for wait in waits) <= 3, "nobody waits but for a trial"
         tries = [instant for instant in proxy.accepted if instant > opened]
-        assert 1 <= len(tries) <= 12, "the trials of the circuit, and the listener's"
+        assert 1 <= len(tries) <= 12, "the trials of both circuits, and the listener's"
         proxy.is_down = False
         back = time.monotonic()
         [job] = await add_at_last(site)
@@ -146,6 +152,14 @@ async def test_a_long_outage_is_waited_out_without_a_busy_loop(
         assert await site.outcomes(long) == ["success"], "the lease was kept"
         await worker.says('event="circuit closed"')
         check_unharmed([worker])
+
+
+async def refused(site: PostgresSite) -> float:
+    """How long it takes to hear that a job cannot be added."""
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        await site.add(program.work.call())
+    return time.monotonic() - begun
 
 
 async def add_at_last(site: PostgresSite) -> list[Job[Any]]:

@@ -242,6 +242,24 @@ async def test_a_transaction_on_a_server_that_falls_silent_ends_soon(postgres_ur
         await store.close()
 
 
+async def test_a_commit_that_is_not_answered_is_waited_for_no_longer_than_the_timeout(
+    postgres_url: str,
+) -> None:
+    async with rig(postgres_url, "&timeout=0.4") as here:
+        store = here.through_proxy()
+        job = new_job()
+
+        async def transact() -> None:
+            async with store.transactions.begin() as connection:
+                await connection.execute("SELECT pg_sleep(0.6)")  # a handler's own statement may take longer
+                await store.transactions.add_in(connection, here.namespace, [job])
+                here.proxy.lose("^COMMIT", is_silent=True)
+
+        assert await seconds(transact, OutcomeUnknown) < 1.6
+        assert await here.plain.jobs.get(job.id) is not None
+        await store.close()
+
+
 async def test_a_cancelled_call_gives_its_connection_back(postgres_url: str) -> None:
     async with rig(postgres_url, "&pool=2&timeout=5") as here:
         [job] = await here.add()
@@ -266,16 +284,27 @@ async def test_whoever_serves_read_only_is_left_for_one_who_does_not(postgres_ur
             async with store.transactions.begin() as writing:
                 await store.transactions.add_in(writing, here.namespace, [new_job()])
 
+        def transact_blocking() -> None:
+            with store.transactions.begin_sync() as writing:
+                store.transactions.add_in_sync(writing, here.namespace, [new_job()])
+
+        def look() -> None:
+            with store.transactions.begin_sync() as looking:
+                looking.execute("SELECT 1")
+
         await connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
         try:
             session = await here.connect(here.through_proxy())
             await asyncio.gather(*(session.jobs.count() for _ in range(3)))
             async with store.transactions.begin(), store.transactions.begin():
                 pass
+            await asyncio.to_thread(look)
         finally:
             await connection.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
         await seconds(lambda: session.jobs.add([new_job()]), StoreUnavailable)
         await session.jobs.add([new_job()])
         await seconds(transact, StoreUnavailable)
         await transact()
+        await seconds(lambda: asyncio.to_thread(transact_blocking), StoreUnavailable)
+        await asyncio.to_thread(transact_blocking)
         await store.close()

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.model.errors import ConfigurationError, StoreUnavailable
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.driver import APPLICATION
-from holdfast.stores.postgres.faults import translated
+from holdfast.stores.postgres.faults import is_broken, translated
 
 
 class BlockingConnections:
@@ -37,6 +37,11 @@ class BlockingConnections:
             connection = self._found() or self._made()
             try:
                 yield connection
+            except BaseException as error:
+                if is_broken(error):
+                    connection.close()
+                    self.close()
+                raise
             finally:
                 if _is_reset(connection):
                     idle.append(connection)
@@ -64,6 +69,7 @@ class BlockingConnections:
 
     def _made(self) -> Any:
         address = self._address
+        patience = max(1, round(address.patience))
         try:
             import psycopg  # noqa: PLC0415  only blocking transactions need it
         except ImportError as error:
@@ -76,7 +82,12 @@ class BlockingConnections:
             connection = psycopg.connect(
                 address.dsn,
                 application_name=APPLICATION,
-                connect_timeout=max(1, round(address.patience)),
+                connect_timeout=patience,
+                # A thread that waits for a machine that is gone cannot be told to stop; the kernel notices.
+                keepalives_idle=patience,
+                keepalives_interval=max(1, patience // 3),
+                keepalives_count=3,
+                tcp_user_timeout=2_000 * patience,
             )
         except Exception as error:
             raise translated(error, address.place, sent=False) from error

@@ -55,7 +55,8 @@ class Database:
         async with self._lent("transactions") as connection:
             transaction = connection.transaction(isolation="read_committed")
             try:
-                await transaction.start()
+                async with asyncio.timeout(self.address.patience):
+                    await transaction.start()
             except Exception as error:
                 await self._look_at(error)
                 raise translated(error, self.address.place, sent=False) from error
@@ -66,7 +67,8 @@ class Database:
                 await self._roll_back(connection, transaction)
                 raise
             try:
-                await transaction.commit()
+                async with asyncio.timeout(self.address.patience):
+                    await transaction.commit()
             except Exception as error:
                 raise translated(error, self.address.place, sent=True) from error
 
@@ -140,5 +142,7 @@ class Database:
             if self._is_closed:
                 raise StoreUnavailable(f"{self.address.place}: the session is closed; nothing was written")
             if kind not in self._pools:
-                self._pools[kind] = await open_pool(self.address)
+                # What a handler does in its transaction takes as long as it takes.
+                patience = self.address.patience if kind == "calls" else None
+                self._pools[kind] = await open_pool(self.address, command_timeout=patience)
             return self._pools[kind]

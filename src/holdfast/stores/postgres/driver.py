@@ -65,11 +65,11 @@ async def connect(address: Address, **settings: Any) -> Connection:
     raise first
 
 
-async def open_pool(address: Address) -> Any:
+async def open_pool(address: Address, **settings: Any) -> Any:
     """A pool that connects when it is asked to, and at no other time: a server that is away is left alone."""
 
-    async def connect_one(_dsn: None, **settings: Any) -> Connection:
-        return await connect(address, **settings)
+    async def connect_one(_dsn: None, **others: Any) -> Connection:
+        return await connect(address, **settings, **others)
 
     return await _asyncpg.create_pool(
         min_size=0, max_size=address.pool, reset=_leave_alone, connect=connect_one

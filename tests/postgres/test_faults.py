@@ -14,9 +14,10 @@ from holdfast.model.errors import ConfigurationError, StoreError, StoreFull, Sto
 from holdfast.model.records import JobRecord, Verdict
 from holdfast.stores import open_store
 from holdfast.stores.postgres.faults import translated
+from holdfast.stores.resilient import Breaker, ResilientStore
 from holdfast.testing.conformance.case import new_job
 from tests.chaos.waiting import until_async
-from tests.postgres.fault_support import SCHEMA, Rig, claiming, moving, rig
+from tests.postgres.fault_support import ANN, SCHEMA, Rig, claiming, moving, rig
 
 PASSING = (
     *("0A000", "25006", "26000", "40001", "40P01", "53000", "53200", "53300", "53400"),
@@ -183,6 +184,20 @@ async def test_killed_backends_are_not_noticed_through_the_wrapper(postgres_url:
             await asyncio.gather(*calls)
             ticked = await here.resilient.jobs.tick(claiming(number, limit=7))
             assert len(ticked.claimed) == 7
+
+
+async def test_a_call_about_nothing_does_not_tell_that_the_store_is_back(postgres_url: str) -> None:
+    async with rig(postgres_url) as here:
+        breaker = Breaker(failures=2, outage_seconds=0)
+        session = await here.connect(ResilientStore(here.through_proxy(), retry_seconds=0, breaker=breaker))
+        here.proxy.fall_down()
+        while not breaker.is_open:
+            with pytest.raises(StoreUnavailable):
+                await session.jobs.count()
+        assert await session.jobs.extend(ANN, []) == []
+        assert await session.jobs.add([]) == []
+        assert await session.jobs.states([]) == []
+        assert breaker.is_open
 
 
 async def test_a_pool_that_is_used_up_is_told_in_time_and_keeps_no_call_waiting(postgres_url: str) -> None:

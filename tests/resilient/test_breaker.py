@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from holdfast.model.errors import OutcomeUnknown, StoreFull, StoreUnavailable
-from holdfast.model.records import Query
+from holdfast.model.records import Extension, Query
 from holdfast.model.timing import SECOND
 from holdfast.store import Session
 from holdfast.stores.resilient import Breaker
@@ -341,7 +341,7 @@ def in_a_thread(function: Callable[[], None]) -> None:
 
 async def keep(session: Session, name: str) -> None:
     if name == "extend":
-        await session.jobs.extend("ann", [])
+        await session.jobs.extend("ann", [Extension(job="a", token=1, lease=SECOND)])
     elif name == "beat":
         await session.fleet.beat("ann", 60 * SECOND)
     else:

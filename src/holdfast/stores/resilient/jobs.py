@@ -24,14 +24,17 @@ from holdfast.stores.resilient.guard import Guard
 
 
 class ResilientJobs:
-    """The jobs of one session. Whatever keeps a lease or records a completion waits for its trial."""
+    """The jobs of one session. Whatever keeps a lease or records a completion waits for its trial.
+
+    A call about no job is answered here: it would reach no store, and so say nothing of one that is away.
+    """
 
     def __init__(self, jobs: JobStore, guard: Guard) -> None:
         self._jobs = jobs
         self._call = guard.call
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
-        return await self._call(lambda: self._jobs.add(jobs))
+        return await self._call(lambda: self._jobs.add(jobs)) if jobs else []
 
     async def tick(self, tick: Tick) -> Ticked:
         return await self._call(
@@ -41,6 +44,8 @@ class ResilientJobs:
         )
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
+        if not extensions:
+            return []
         return await self._call(lambda: self._jobs.extend(worker, extensions), is_patient=True)
 
     async def expired(self, limit: int) -> list[JobRecord]:
@@ -56,7 +61,7 @@ class ResilientJobs:
         return await self._call(lambda: self._jobs.get(job_id))
 
     async def states(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
-        return await self._call(lambda: self._jobs.states(job_ids))
+        return await self._call(lambda: self._jobs.states(job_ids)) if job_ids else []
 
     async def find(self, query: Query) -> list[JobRecord]:
         return await self._call(lambda: self._jobs.find(query))

@@ -32,6 +32,7 @@ _NOT_DONE = frozenset(
     }
 )
 _FULL = frozenset({"53100"})
+_POOLER = frozenset({"26000", "42P05"})
 _CUT_OFF = frozenset({"40003", "57P01", "57P02", "57P04", "57P05", "25P03", "25P04"})
 _BROKEN = frozenset({"0A000", "25006", "26000"})
 
@@ -64,6 +65,10 @@ def translated(error: Exception, place: str, *, sent: bool) -> Exception:
 def _answer(error: Exception, place: str, *, sent: bool) -> HoldfastError | None:
     code = sqlstate(error)
     text = str(error).split("\n", 1)[0]
+    if code in _POOLER or (code == "08P01" and "startup parameter" in text):
+        text = f"{text}; behind a pooler of transactions, add prepared=off to the URL"
+        if code != "26000":
+            return ConfigurationError(f"{place}: {text}", setting="store")
     if code in _FULL:
         return StoreFull(f"{place}: no space left; nothing was written")
     if code in _MISSING:

@@ -90,6 +90,14 @@ class PostgresWakeups:
             finally:
                 connection.terminate()
 
+    async def _try(self) -> None:
+        """Tells something by another connection: a pooler would bring back what a connection tells itself."""
+        connection = await connect(self._address)
+        try:
+            await connection.execute("SELECT pg_notify($1, $2)", self._channel, f"{TRIAL}-{process_mark()}")
+        finally:
+            connection.terminate()
+
     async def _hear(self, connection: Connection) -> bool:
         """Listens while the connection lasts; False if it is of no use, because nothing is heard on it."""
         gone = asyncio.Event()
@@ -106,7 +114,7 @@ class PostgresWakeups:
 
         connection.add_termination_listener(ended)
         await connection.add_listener(self._channel, heard)
-        await connection.execute("SELECT pg_notify($1, $2)", self._channel, f"{TRIAL}-{process_mark()}")
+        await self._try()
         self._listeners.wake()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from holdfast.model.records import (
     Added,
@@ -210,6 +210,15 @@ class Migrations(Protocol):
 
     def as_sql(self) -> str:
         """All steps as plain SQL for a database administrator."""
+        ...
+
+
+@runtime_checkable
+class Roles(Migrations, Protocol):
+    """Migrations of a store that knows who is who."""
+
+    def roles_as_sql(self, prefix: str) -> str:
+        """Roles for producer, worker and admin, named after the prefix, as SQL that can be run again."""
         ...
 
 

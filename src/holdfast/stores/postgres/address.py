@@ -3,12 +3,14 @@
 import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from holdfast.model.errors import ConfigurationError
 
 SCHEMES: Final = ("postgresql", "postgres")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,23}", re.ASCII)
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:\[\]]*)(:[0-9]*)?", re.ASCII)
+_OUR_NAMES = re.compile(r"\bholdfast(?:\.(?=[a-z%{])|_(?=[a-z]))")
 _SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _OURS = ("schema", "prefix", "pool", "notify", "prepared", "timeout")
 
@@ -37,26 +39,24 @@ class Address:
 
     def rendered(self, sql: str) -> str:
         """The SQL with our names where they are in this database."""
-        sql = re.sub(r"\bholdfast\.(?=[a-z%{])", f"{self.schema}.{self.prefix}", sql)
-        return re.sub(r"\bholdfast_(?=[a-z])", self.prefix, sql)
+        whole, part = f'"{self.schema}".{self.prefix}', self.prefix
+        return _OUR_NAMES.sub(lambda found: whole if found[0].endswith(".") else part, sql)
 
     def channel(self, ns: int) -> str:
         """The channel on which wake-ups of a namespace are told."""
-        return f"holdfast_{self.schema}_{self.prefix}{ns}"
+        return f"hf.{self.schema}.{self.prefix}{ns}"
 
 
 def parse(url: str) -> Address:
     """The address that a URL names. What is not ours in its query is the driver's."""
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        raise _wrong("use postgresql://user:password@host:port/database")
+    parts = _split(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     ours = {name: query.pop(name) for name in _OURS if name in query}
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
     return Address(
         dsn,
-        schema=_name("schema", ours.get("schema", "holdfast")),
-        prefix=_name("prefix", ours["prefix"]) if ours.get("prefix") else "",
+        schema=checked_name("schema", ours.get("schema", "holdfast")),
+        prefix=checked_name("prefix", ours["prefix"]) if ours.get("prefix") else "",
         pool=int(_number("pool", ours.get("pool", "4"), 2, 1_000)),
         notify=_switch("notify", ours.get("notify", "on")),
         prepared=_switch("prepared", ours.get("prepared", "on")),
@@ -64,10 +64,31 @@ def parse(url: str) -> Address:
     )
 
 
-def _name(setting: str, text: str) -> str:
-    if not _NAME.fullmatch(text) or text.startswith("pg_"):
-        raise _wrong(f"{setting}={text!r} is not a name of up to 24 lower-case ASCII letters, digits and _")
+def checked_name(setting: str, text: str) -> str:
+    """The text, if it can be part of a name in the database."""
+    if not _NAME.fullmatch(text) or text.startswith("pg_") or text == "information_schema":
+        raise _wrong(
+            f"{setting}={text!r} is not a name of up to 24 lower-case ASCII letters, digits and _; "
+            "it must not begin with a digit or pg_"
+        )
     return text
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of the URL. What is said of a wrong one shows nothing of it, for it may be the password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    if parts.scheme not in SCHEMES:
+        raise _wrong("use postgresql://user:password@host:port/database")
+    servers = parts.netloc.rpartition("@")[2].split(",")
+    if "@" in parts.path or parts.fragment or not all(map(_SERVER.fullmatch, servers)):
+        raise _wrong(
+            "the host and port cannot be told; use postgresql://user:password@host:port/database, and "
+            "write / ? # @ : [ ] in a user name or password as %2F %3F %23 %40 %3A %5B %5D"
+        )
+    return parts
 
 
 def _number(setting: str, text: str, least: float, most: float) -> float:

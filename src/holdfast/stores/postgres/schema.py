@@ -10,12 +10,16 @@ from holdfast.model.errors import SchemaMismatch
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.driver import Connection, connect
 from holdfast.stores.postgres.faults import translated
+from holdfast.stores.postgres.roles import roles_as_sql
 
 CLIENT = 7
 """The schema version that this code is written for. It works with every later one that allows it."""
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast.', 0))"
-_SCHEMA = "CREATE SCHEMA IF NOT EXISTS {schema}"
+# IF NOT EXISTS would need the right to make schemas even where there is nothing to make.
+_SCHEMA = """DO $do$ BEGIN
+    IF to_regnamespace('"{schema}"') IS NULL THEN CREATE SCHEMA "{schema}"; END IF;
+END $do$"""
 _LEDGER = """CREATE TABLE IF NOT EXISTS holdfast.schema (
     version integer PRIMARY KEY,
     name text NOT NULL,
@@ -23,6 +27,12 @@ _LEDGER = """CREATE TABLE IF NOT EXISTS holdfast.schema (
     applied timestamptz NOT NULL DEFAULT clock_timestamp()
 )"""
 _NOTE = "INSERT INTO holdfast.schema (version, name, min_client) VALUES ({version}, '{name}', {min_client})"
+_ONCE = """DO $do$ BEGIN IF NOT EXISTS (SELECT FROM holdfast.schema WHERE version = {version}) THEN
+EXECUTE $step$
+{script}
+$step$;
+END IF; END $do$;"""
+_DAYS = "SELECT holdfast.make_days_v1(holdfast.now_v1())"
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _MIN_CLIENT = re.compile(r"^-- min-client: (\d+)$", re.MULTILINE)
 
@@ -96,12 +106,17 @@ class PostgresMigrations:
         return [step.name for step in await self._on_connection(self._apply)]
 
     def as_sql(self) -> str:
-        """All steps as plain SQL, safe to give to `psql`."""
+        """All steps as plain SQL, safe to give to `psql`, also again: what was applied is passed over."""
         address = self._address
         parts = [f"{statement};" for statement in _opening(address)]
-        parts += [f"\n-- {step.name}\n{step.script(address)}" for step in steps()]
-        days = address.rendered("SELECT holdfast.make_days_v1(holdfast.now_v1());")
-        return "\n".join(["BEGIN;", *parts, days, "COMMIT;", ""])
+        for step in steps():
+            once = address.rendered(_ONCE.replace("{version}", str(step.version)))
+            parts.append(f"\n-- {step.name}\n{once.replace('{script}', step.script(address))}")
+        days = address.rendered(f"\n{_DAYS};")
+        return "\n".join(["BEGIN ISOLATION LEVEL READ COMMITTED;", *parts, days, "COMMIT;", ""])
+
+    def roles_as_sql(self, prefix: str) -> str:
+        return roles_as_sql(self._address, prefix, [step.sql for step in steps()])
 
     async def _on_connection(
         self, work: Callable[[Connection, Address], Awaitable[list[Step]]]
@@ -118,6 +133,8 @@ class PostgresMigrations:
                 await connection.close()
 
     async def _apply(self, connection: Connection, address: Address) -> list[Step]:
+        if not await pending(connection, address):
+            return []  # whoever may not change the schema may still ask for what is there
         async with connection.transaction(isolation="read_committed"):
             # The lock first: creating the same schema twice at once would fail, whatever IF NOT EXISTS says.
             for statement in _opening(address):
@@ -125,10 +142,10 @@ class PostgresMigrations:
             found = await pending(connection, address)
             for step in found:
                 await connection.execute(step.script(address))
-            await connection.execute(address.rendered("SELECT holdfast.make_days_v1(holdfast.now_v1())"))
+            await connection.execute(address.rendered(_DAYS))
         return found
 
 
 def _opening(address: Address) -> list[str]:
     lock, ledger = address.rendered(_LOCK), address.rendered(_LEDGER)
-    return [lock, _SCHEMA.format(schema=address.schema), ledger]
+    return [lock, _SCHEMA.replace("{schema}", address.schema), ledger]

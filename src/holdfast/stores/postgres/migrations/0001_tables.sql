@@ -142,10 +142,13 @@ CREATE TABLE holdfast.attempt (
 ) PARTITION BY RANGE (job);
 CREATE TABLE holdfast.attempt_other PARTITION OF holdfast.attempt DEFAULT;
 
--- The days that have partitions of done and attempt; upto is the end of the day, name their suffix.
+-- The days that have partitions of done and attempt, or are to have them; upto is the end of the day, name their suffix,
+-- again the instant before which making or dropping them is not tried again.
 CREATE TABLE holdfast.day (
-    name text PRIMARY KEY,
-    upto bigint NOT NULL
+    upto bigint NOT NULL,
+    again bigint NOT NULL DEFAULT 0,
+    made boolean NOT NULL DEFAULT false,
+    name text PRIMARY KEY
 );
 
 -- Held by its job while that is live, and until the end of the TTL if it has one.

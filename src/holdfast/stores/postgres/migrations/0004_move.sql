@@ -79,10 +79,10 @@ BEGIN
     END IF;
     j.started := coalesce(j.started, p_now - m.elapsed);
     IF m.outcome IS NULL THEN
-        INSERT INTO holdfast.lease (ns, job, token, worker, until, started, changes, running)
+        INSERT INTO holdfast.lease AS t (ns, job, token, worker, until, started, changes, running)
         VALUES (p_ns, m.job, m.token, j.worker, j.lease_until, coalesce(j.started, p_now), 1, true)
         ON CONFLICT (ns, job, token) DO UPDATE
-        SET running = true, started = coalesce(lease.started, excluded.started), changes = lease.changes + 1;
+        SET running = true, started = coalesce(t.started, excluded.started), changes = t.changes + 1;
         -- If that waited for a reclaim, the job is gone by now.
         IF NOT EXISTS (
             SELECT FROM holdfast.job WHERE ns = p_ns AND id = m.job AND token = m.token AND worker = p_worker)

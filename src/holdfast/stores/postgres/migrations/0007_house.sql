@@ -1,78 +1,133 @@
 -- min-client: 1
--- These change tables, so they run as their owner.
+-- These change tables, so they run as their owner, whoever calls. Nobody waits long for them: a lock that is not to be had
+-- soon is asked for again a minute later, by whoever comes then.
 
--- Makes the partitions of the coming days. A day that the rest already has rows of stays there.
+-- Makes the partitions of the day of an instant, and of the two that follow. A day that the rest already has rows of
+-- stays there.
 CREATE FUNCTION holdfast.make_days_v1(p_now bigint) RETURNS void LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '100ms'
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
 AS $$
 DECLARE
+    v_now constant bigint := holdfast.now_v1();
     v_day constant bigint := 86400000000;
     v_from bigint := p_now - p_now % v_day;
     v_name text;
     v_table text;
 BEGIN
+    IF p_now IS NULL OR p_now < 0 OR abs(p_now - v_now) > 400 * v_day THEN
+        RAISE EXCEPTION 'no days are made around %, too far from now', p_now USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0)) THEN
+        RETURN;
+    END IF;
+    DELETE FROM holdfast.day WHERE NOT made AND upto <= v_now;
     FOR v_ahead IN 0 .. 2 LOOP
         v_name := to_char(to_timestamp(v_from / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD');
-        BEGIN
-            IF NOT EXISTS (SELECT FROM holdfast.day WHERE name = v_name) THEN
-                INSERT INTO holdfast.day (name, upto) VALUES (v_name, v_from + v_day);
+        IF NOT EXISTS (SELECT FROM holdfast.day WHERE name = v_name) THEN
+            INSERT INTO holdfast.day (name, upto) VALUES (v_name, v_from + v_day);
+        END IF;
+        IF EXISTS (SELECT FROM holdfast.day WHERE name = v_name AND NOT made AND again <= v_now) THEN
+            BEGIN
                 FOREACH v_table IN ARRAY ARRAY['done', 'attempt'] LOOP
-                    -- Made apart and then attached, which nobody who writes has to wait for.
+                    -- Made apart and then attached: whoever writes to other days waits only for the look at the rest.
                     EXECUTE format('CREATE TABLE holdfast.%1$s_%2$s (LIKE holdfast.%1$s INCLUDING ALL)', v_table, v_name);
                     EXECUTE format(
                         'ALTER TABLE holdfast.%1$s ATTACH PARTITION holdfast.%1$s_%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
                         v_table, v_name, holdfast.id_at_v1(v_from), holdfast.id_at_v1(v_from + v_day));
                 END LOOP;
-            END IF;
-        EXCEPTION WHEN lock_not_available OR check_violation OR unique_violation OR duplicate_table THEN
-            RAISE DEBUG 'holdfast: no partition for % yet: %', v_name, SQLERRM;
-        END;
+                UPDATE holdfast.day SET made = true WHERE name = v_name;
+            EXCEPTION
+                WHEN lock_not_available THEN
+                    UPDATE holdfast.day SET again = v_now + 60000000 WHERE name = v_name;
+                    EXIT;
+                WHEN check_violation THEN
+                    UPDATE holdfast.day SET again = upto WHERE name = v_name;
+            END;
+        END IF;
         v_from := v_from + v_day;
     END LOOP;
 END
 $$;
 
+-- Whether some namespace still keeps jobs of a day that ended then.
+CREATE FUNCTION holdfast.is_kept_v1(p_upto bigint, p_now bigint) RETURNS boolean LANGUAGE sql VOLATILE
+AS $$
+    SELECT EXISTS (
+        SELECT FROM holdfast.namespace AS n
+        WHERE (n.retention IS NULL OR p_upto > p_now - n.retention)
+          AND EXISTS (
+              SELECT FROM holdfast.done AS d
+              WHERE d.ns = n.id AND d.id >= holdfast.id_at_v1(p_upto - 86400000000) AND d.id < holdfast.id_at_v1(p_upto)))
+$$;
+
 -- Drops a day that no namespace keeps any more: counts it, moves what must stay to the rest, drops the tables.
 -- How many jobs it removed; 0 if others have the tables, or too much of them must stay.
-CREATE FUNCTION holdfast.drop_day_v1(p_name text, p_now bigint) RETURNS bigint LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '100ms'
+CREATE FUNCTION holdfast.drop_day_v1(p_name text) RETURNS bigint LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
 AS $$
 DECLARE
+    v_now constant bigint := holdfast.now_v1();
+    v_most constant integer := 5000;
+    v_upto bigint;
+    v_stay uuid[];
+    v_alive uuid[];
     v_removed bigint;
-    v_stay bigint;
-    v_must_stay constant text := 'd.state = 6 OR d.finished >= %L - (SELECT n.retention FROM holdfast.namespace AS n WHERE n.id = d.ns)';
 BEGIN
-    EXECUTE format('LOCK TABLE holdfast.done_%1$s, holdfast.attempt_%1$s IN SHARE ROW EXCLUSIVE MODE', p_name);
-    EXECUTE format(
-        'SELECT count(*), count(*) FILTER (WHERE ' || v_must_stay || ') FROM holdfast.done_%s AS d', p_now, p_name)
-        INTO v_removed, v_stay;
-    IF v_stay > 20000 THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0)) THEN
         RETURN 0;
     END IF;
-    EXECUTE format(
-        'INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT d.ns, d.queue, d.state, -count(*) '
-        'FROM holdfast.done_%2$s AS d WHERE NOT (' || replace(v_must_stay, '%L', '%1$L') || ') GROUP BY 1, 2, 3',
-        p_now, p_name);
-    -- From here on whoever ends a job waits; what is left to do is little.
-    EXECUTE format('ALTER TABLE holdfast.done DETACH PARTITION holdfast.done_%s', p_name);
-    EXECUTE format('ALTER TABLE holdfast.attempt DETACH PARTITION holdfast.attempt_%s', p_name);
-    EXECUTE format(
-        'INSERT INTO holdfast.done SELECT d.* FROM holdfast.done_%2$s AS d WHERE '
-        || replace(v_must_stay, '%L', '%1$L'), p_now, p_name);
-    EXECUTE format(
-        'INSERT INTO holdfast.attempt SELECT a.* FROM holdfast.attempt_%s AS a '
-        'WHERE EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = a.ns AND j.id = a.job) '
-        'OR EXISTS (SELECT FROM holdfast.done AS d WHERE d.ns = a.ns AND d.id = a.job)', p_name);
-    EXECUTE format('DROP TABLE holdfast.done_%1$s, holdfast.attempt_%1$s', p_name);
-    DELETE FROM holdfast.day WHERE name = p_name;
-    RETURN v_removed - v_stay;
-EXCEPTION WHEN lock_not_available THEN
-    RETURN 0;
+    -- Only what stands in day is the name of a table.
+    UPDATE holdfast.day SET again = v_now + 60000000
+    WHERE name = p_name AND made AND again <= v_now AND upto <= v_now RETURNING upto INTO v_upto;
+    IF NOT FOUND OR holdfast.is_kept_v1(v_upto, v_now) THEN
+        RETURN 0;
+    END IF;
+    BEGIN
+        EXECUTE format('LOCK TABLE holdfast.done_%1$s, holdfast.attempt_%1$s IN SHARE ROW EXCLUSIVE MODE', p_name);
+        EXECUTE format(
+            'SELECT ARRAY(SELECT d.id FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
+            'WHERE d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true) LIMIT $2)', p_name)
+            INTO v_stay USING v_now, v_most + 1;
+        EXECUTE format(
+            'SELECT ARRAY(SELECT a.job FROM holdfast.attempt_%1$s AS a JOIN holdfast.job AS j ON j.ns = a.ns AND j.id = a.job '
+            'LIMIT $1)', p_name)
+            INTO v_alive USING v_most + 1;
+        IF cardinality(v_stay) > v_most OR cardinality(v_alive) > v_most THEN
+            -- It is emptied row by row, and looked at again when there may be less.
+            UPDATE holdfast.day SET again = v_now + 3600000000 WHERE name = p_name;
+            RETURN 0;
+        END IF;
+        EXECUTE format(
+            'WITH gone AS ('
+            'INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT d.ns, d.queue, d.state, -count(*) '
+            'FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
+            'WHERE NOT (d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true)) GROUP BY 1, 2, 3 RETURNING jobs) '
+            'SELECT coalesce(-sum(jobs), 0) FROM gone', p_name)
+            INTO v_removed USING v_now;
+        -- From here on whoever ends a job waits; what is left to do is little.
+        EXECUTE format('ALTER TABLE holdfast.done DETACH PARTITION holdfast.done_%s', p_name);
+        EXECUTE format('ALTER TABLE holdfast.attempt DETACH PARTITION holdfast.attempt_%s', p_name);
+        EXECUTE format(
+            'INSERT INTO holdfast.done SELECT d.* FROM holdfast.namespace AS n '
+            'JOIN holdfast.done_%s AS d ON d.ns = n.id AND d.id = ANY ($1) '
+            'WHERE d.state = 6 OR coalesce(d.finished >= $2 - n.retention, true)', p_name) USING v_stay, v_now;
+        EXECUTE format(
+            'INSERT INTO holdfast.attempt SELECT a.* FROM holdfast.namespace AS n '
+            'JOIN holdfast.attempt_%s AS a ON a.ns = n.id AND a.job = ANY ($1) '
+            'WHERE EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = a.ns AND j.id = a.job) '
+            'OR EXISTS (SELECT FROM holdfast.done AS d WHERE d.ns = a.ns AND d.id = a.job)', p_name)
+            USING v_stay || v_alive;
+        EXECUTE format('DROP TABLE holdfast.done_%1$s, holdfast.attempt_%1$s', p_name);
+        DELETE FROM holdfast.day WHERE name = p_name;
+        RETURN v_removed;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN 0;
+    END;
 END
 $$;
 
--- Removes what finished before the namespace's retention, whole days where that can be; how many jobs. Also sweeps up
--- leftovers that nobody asks for.
+-- Removes what finished before the namespace's retention; how many jobs. A day is dropped whole once nobody keeps any of
+-- it; rows are removed one by one where that would be too late. Also sweeps up leftovers that nobody asks for.
 CREATE FUNCTION holdfast.prune_v1(p_ns integer, p_older_than bigint, p_limit integer) RETURNS bigint LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -80,35 +135,34 @@ DECLARE
     v_before bigint := v_now - p_older_than;
     v_name text;
     v_ids uuid[];
-    v_removed bigint := 0;
+    v_removed bigint;
 BEGIN
-    PERFORM holdfast.make_days_v1(v_now);
     UPDATE holdfast.namespace SET retention = p_older_than WHERE id = p_ns AND retention IS DISTINCT FROM p_older_than;
-    SELECT d.name INTO v_name FROM holdfast.day AS d
-    WHERE d.upto <= v_before AND NOT EXISTS (
-        SELECT FROM holdfast.namespace AS n
-        WHERE (n.retention IS NULL OR d.upto > v_now - n.retention)
-          AND EXISTS (
-              SELECT FROM holdfast.done AS f
-              WHERE f.ns = n.id AND f.id >= holdfast.id_at_v1(d.upto - 86400000000) AND f.id < holdfast.id_at_v1(d.upto)))
-    ORDER BY d.upto LIMIT 1;
-    IF FOUND THEN
-        v_removed := holdfast.drop_day_v1(v_name, v_now);
-    END IF;
-    IF v_removed = 0 THEN
+    IF p_older_than < 86400000000 THEN
+        -- A day is too long to wait for. Rows lie almost in the order in which jobs ended.
+        v_ids := ARRAY(
+            SELECT s.id FROM (
+                SELECT d.id, d.finished FROM holdfast.done AS d
+                WHERE d.ns = p_ns AND d.state <> 6 AND d.finished < v_before LIMIT 50 * p_limit
+            ) AS s ORDER BY s.finished LIMIT p_limit);
+    ELSE
         v_ids := ARRAY(
             SELECT o.id FROM holdfast.done_other AS o
             WHERE o.ns = p_ns AND o.state <> 6 AND o.finished < v_before ORDER BY o.finished LIMIT p_limit);
-        IF p_older_than < 86400000000 AND cardinality(v_ids) < p_limit THEN
-            -- A day is too long to wait for.
-            v_ids := v_ids || ARRAY(
+        -- Days that others keep, or too much of which stays.
+        v_ids := v_ids || ARRAY(
+            SELECT s.id FROM holdfast.day AS k
+            CROSS JOIN LATERAL (
                 SELECT d.id FROM holdfast.done AS d
-                WHERE d.ns = p_ns AND d.state <> 6 AND d.finished < v_before AND d.id <> ALL (v_ids)
-                LIMIT p_limit - cardinality(v_ids));
-        END IF;
-        PERFORM holdfast.forget_v1(p_ns, v_ids);
-        v_removed := cardinality(v_ids);
+                WHERE d.ns = p_ns AND d.id >= holdfast.id_at_v1(k.upto - 86400000000) AND d.id < holdfast.id_at_v1(k.upto)
+                  AND d.state <> 6 AND d.finished < v_before
+                ORDER BY d.id LIMIT p_limit
+            ) AS s
+            WHERE k.made AND k.upto <= v_before AND (k.again > v_now + 60000000 OR holdfast.is_kept_v1(k.upto, v_now))
+            LIMIT p_limit - cardinality(v_ids));
     END IF;
+    PERFORM holdfast.forget_v1(p_ns, v_ids);
+    v_removed := cardinality(v_ids);
 
     DELETE FROM holdfast.key AS k
     WHERE k.ns = p_ns AND k.until <= v_now
@@ -124,6 +178,20 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, jobs)
         SELECT p_ns, queue, state, sum(jobs) FROM summed GROUP BY queue, state HAVING sum(jobs) <> 0;
     END IF;
+
+    -- Last, because the locks that this takes are kept until the commit.
+    SELECT d.name INTO v_name FROM holdfast.day AS d
+    WHERE d.made AND d.upto <= v_before AND d.again <= v_now AND NOT holdfast.is_kept_v1(d.upto, v_now)
+    ORDER BY d.upto LIMIT 1;
+    IF FOUND THEN
+        v_removed := v_removed + holdfast.drop_day_v1(v_name);
+    ELSE
+        PERFORM holdfast.make_days_v1(v_now);
+    END IF;
     RETURN v_removed;
 END
 $$;
+
+-- Adding runs as the owner too, so that those who may add need no right to change or delete what is there.
+ALTER FUNCTION holdfast.add_v1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION holdfast.add_v1, holdfast.make_days_v1, holdfast.drop_day_v1 FROM PUBLIC;

@@ -1,7 +1,9 @@
 """A worker on a resilient store: short faults pass unnoticed, long ones are waited out."""
 
 import asyncio
+from itertools import islice
 
+from holdfast.engine.outage import pauses
 from holdfast.model.lifecycle import State
 from holdfast.stores.resilient import Breaker, ResilientStore
 from tests.engine.rig import Gate, Rig
@@ -58,3 +60,8 @@ async def test_a_worker_waits_out_a_long_outage_and_goes_on_unaided() -> None:
         await rig.seen.wait("settled", job=job)
         assert not breaker.is_failing
     assert await rig.state(job) is State.SUCCESS
+
+
+def test_a_worker_looks_again_within_a_second_however_long_the_outage() -> None:
+    later = list(islice(pauses(), 20, 60))
+    assert 0.4 < min(later) <= max(later) <= 1

@@ -11,7 +11,8 @@ from holdfast.engine.notices import Notices
 log = logging.getLogger("holdfast.worker")
 
 FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 1.0
+"""So long at most does a worker not notice that its store is back."""
 
 
 def pauses() -> Iterator[float]:

@@ -21,30 +21,28 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM holdfast.day WHERE NOT made AND upto <= v_now;
-    FOR v_ahead IN 0 .. 2 LOOP
-        v_name := to_char(to_timestamp(v_from / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD');
-        IF NOT EXISTS (SELECT FROM holdfast.day WHERE name = v_name) THEN
-            INSERT INTO holdfast.day (name, upto) VALUES (v_name, v_from + v_day);
-        END IF;
-        IF EXISTS (SELECT FROM holdfast.day WHERE name = v_name AND NOT made AND again <= v_now) THEN
-            BEGIN
-                FOREACH v_table IN ARRAY ARRAY['done', 'attempt'] LOOP
-                    -- Made apart and then attached: whoever writes to other days waits only for the look at the rest.
-                    EXECUTE format('CREATE TABLE holdfast.%1$s_%2$s (LIKE holdfast.%1$s INCLUDING ALL)', v_table, v_name);
-                    EXECUTE format(
-                        'ALTER TABLE holdfast.%1$s ATTACH PARTITION holdfast.%1$s_%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
-                        v_table, v_name, holdfast.id_at_v1(v_from), holdfast.id_at_v1(v_from + v_day));
-                END LOOP;
-                UPDATE holdfast.day SET made = true WHERE name = v_name;
-            EXCEPTION
-                WHEN lock_not_available THEN
-                    UPDATE holdfast.day SET again = v_now + 60000000 WHERE name = v_name;
-                    EXIT;
-                WHEN check_violation THEN
-                    UPDATE holdfast.day SET again = upto WHERE name = v_name;
-            END;
-        END IF;
-        v_from := v_from + v_day;
+    INSERT INTO holdfast.day (name, upto)
+    SELECT to_char(to_timestamp(n / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD'), n + v_day
+    FROM generate_series(v_from, v_from + 2 * v_day, v_day) AS n ON CONFLICT DO NOTHING;
+    FOR v_name, v_from IN
+        SELECT name, upto - v_day FROM holdfast.day WHERE NOT made AND again <= v_now ORDER BY upto
+    LOOP
+        BEGIN
+            FOREACH v_table IN ARRAY ARRAY['done', 'attempt'] LOOP
+                -- Made apart and then attached: whoever writes to other days waits only for the look at the rest.
+                EXECUTE format('CREATE TABLE holdfast.%1$s_%2$s (LIKE holdfast.%1$s INCLUDING ALL)', v_table, v_name);
+                EXECUTE format(
+                    'ALTER TABLE holdfast.%1$s ATTACH PARTITION holdfast.%1$s_%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
+                    v_table, v_name, holdfast.id_at_v1(v_from), holdfast.id_at_v1(v_from + v_day));
+            END LOOP;
+            UPDATE holdfast.day SET made = true WHERE name = v_name;
+        EXCEPTION
+            WHEN lock_not_available THEN
+                UPDATE holdfast.day SET again = greatest(again, v_now + 60000000) WHERE NOT made;
+                EXIT;
+            WHEN check_violation THEN
+                UPDATE holdfast.day SET again = upto WHERE name = v_name;
+        END;
     END LOOP;
 END
 $$;
@@ -179,14 +177,16 @@ BEGIN
         SELECT p_ns, queue, state, sum(jobs) FROM summed GROUP BY queue, state HAVING sum(jobs) <> 0;
     END IF;
 
-    -- Last, because the locks that this takes are kept until the commit.
-    SELECT d.name INTO v_name FROM holdfast.day AS d
-    WHERE d.made AND d.upto <= v_before AND d.again <= v_now AND NOT holdfast.is_kept_v1(d.upto, v_now)
-    ORDER BY d.upto LIMIT 1;
-    IF FOUND THEN
-        v_removed := v_removed + holdfast.drop_day_v1(v_name);
-    ELSE
+    -- Last, and one of the two, because the locks that they take are kept until the commit.
+    IF (SELECT count(*) < 3 FROM holdfast.day WHERE upto > v_now AND (made OR again > v_now)) THEN
         PERFORM holdfast.make_days_v1(v_now);
+    ELSE
+        SELECT d.name INTO v_name FROM holdfast.day AS d
+        WHERE d.made AND d.upto <= v_before AND d.again <= v_now AND NOT holdfast.is_kept_v1(d.upto, v_now)
+        ORDER BY d.upto LIMIT 1;
+        IF FOUND THEN
+            v_removed := v_removed + holdfast.drop_day_v1(v_name);
+        END IF;
     END IF;
     RETURN v_removed;
 END

@@ -170,15 +170,15 @@ CASES: dict[str, Case] = {
     "delete": Case("forget_v1", added, lambda at, job: at.jobs.delete(job.id), stored),
     "prune": Case("prune_v1", finished, lambda at, _: at.jobs.prune(0, 10), stored),
     "register": Case(
-        "INSERT INTO faults.worker",
+        r"INSERT INTO \S+\.worker",
         nothing,
         lambda at, _: at.fleet.register(worker_record("bob"), 60 * SECOND),
         fleet,
     ),
-    "beat": Case("UPDATE faults.worker", nothing, lambda at, _: at.fleet.beat(ANN, 60 * SECOND), fleet),
-    "retire": Case("DELETE FROM faults.worker", nothing, lambda at, _: at.fleet.retire(ANN), fleet),
-    "pause": Case("INSERT INTO faults.queue", nothing, lambda at, _: at.fleet.pause("mail"), fleet),
-    "resume": Case("UPDATE faults.queue", added, lambda at, _: at.fleet.resume("default"), fleet),
+    "beat": Case(r"UPDATE \S+\.worker", nothing, lambda at, _: at.fleet.beat(ANN, 60 * SECOND), fleet),
+    "retire": Case(r"DELETE FROM \S+\.worker", nothing, lambda at, _: at.fleet.retire(ANN), fleet),
+    "pause": Case(r"INSERT INTO \S+\.queue", nothing, lambda at, _: at.fleet.pause("mail"), fleet),
+    "resume": Case(r"UPDATE \S+\.queue", added, lambda at, _: at.fleet.resume("default"), fleet),
 }
 
 

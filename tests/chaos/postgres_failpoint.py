@@ -1,5 +1,6 @@
 """A point of a call to PostgreSQL at which the process kills itself."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +13,19 @@ _run = Database.run
 
 
 class PostgresFailpoint(Failpoint):
-    """The same points: a call is made in a transaction that is seen to be committed, or not to be."""
+    """The same points: a call is made in a transaction that is seen to be committed, or not to be.
+
+    Only in the task that makes the call: others commit at the same time.
+    """
+
+    @property
+    def _next_commit(self) -> str | None:
+        point, task = self._marked
+        return point if task is asyncio.current_task() else None
+
+    @_next_commit.setter
+    def _next_commit(self, point: str | None) -> None:
+        self._marked = (point, asyncio.current_task())
 
     def install(self) -> None:
         part = PostgresFleet if hasattr(PostgresFleet, self._method) else PostgresJobs

@@ -269,7 +269,7 @@ async def test_a_day_of_which_too_much_stays_is_emptied_and_holds_up_no_other(po
     async with an_archive(postgres_url) as (archive, session):
         first = archive.today()
         await archive.finish(session, 3)
-        archive.copy(5001, state=6)
+        archive.copy(2001, state=6)
         await archive.agree(session)
         archive.pass_days(2)
         await prune(session)

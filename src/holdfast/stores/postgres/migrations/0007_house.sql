@@ -36,6 +36,8 @@ BEGIN
                     v_table, v_name, holdfast.id_at_v1(v_from), holdfast.id_at_v1(v_from + v_day));
             END LOOP;
             UPDATE holdfast.day SET made = true WHERE name = v_name;
+            -- Each look at the rest keeps others waiting, so they come one by one.
+            EXIT WHEN EXISTS (SELECT FROM holdfast.done_other);
         EXCEPTION
             WHEN lock_not_available THEN
                 UPDATE holdfast.day SET again = greatest(again, v_now + 60000000) WHERE NOT made;
@@ -65,10 +67,13 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
 AS $$
 DECLARE
     v_now constant bigint := holdfast.now_v1();
-    v_most constant integer := 5000;
+    v_most constant integer := 2000;
     v_upto bigint;
     v_stay uuid[];
-    v_alive uuid[];
+    v_stay_ns integer[];
+    v_told uuid[];
+    v_told_ns integer[];
+    v_told_tokens bigint[];
     v_removed bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0)) THEN
@@ -83,14 +88,17 @@ BEGIN
     BEGIN
         EXECUTE format('LOCK TABLE holdfast.done_%1$s, holdfast.attempt_%1$s IN SHARE ROW EXCLUSIVE MODE', p_name);
         EXECUTE format(
-            'SELECT ARRAY(SELECT d.id FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
-            'WHERE d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true) LIMIT $2)', p_name)
-            INTO v_stay USING v_now, v_most + 1;
+            'SELECT array_agg(s.ns), array_agg(s.id) FROM ('
+            'SELECT d.ns, d.id FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
+            'WHERE d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true) LIMIT $2) AS s', p_name)
+            INTO v_stay_ns, v_stay USING v_now, v_most + 1;
         EXECUTE format(
-            'SELECT ARRAY(SELECT a.job FROM holdfast.attempt_%1$s AS a JOIN holdfast.job AS j ON j.ns = a.ns AND j.id = a.job '
-            'LIMIT $1)', p_name)
-            INTO v_alive USING v_most + 1;
-        IF cardinality(v_stay) > v_most OR cardinality(v_alive) > v_most THEN
+            'SELECT array_agg(s.ns), array_agg(s.job), array_agg(s.token) FROM ('
+            'SELECT a.ns, a.job, a.token FROM holdfast.attempt_%1$s AS a '
+            'WHERE EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = a.ns AND j.id = a.job) '
+            'OR (a.ns, a.job) IN (SELECT * FROM unnest($1, $2)) LIMIT $3) AS s', p_name)
+            INTO v_told_ns, v_told, v_told_tokens USING v_stay_ns, v_stay, v_most + 1;
+        IF cardinality(v_stay) > v_most OR cardinality(v_told) > v_most THEN
             -- It is emptied row by row, and looked at again when there may be less.
             UPDATE holdfast.day SET again = v_now + 3600000000 WHERE name = p_name;
             RETURN 0;
@@ -102,19 +110,17 @@ BEGIN
             'WHERE NOT (d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true)) GROUP BY 1, 2, 3 RETURNING jobs) '
             'SELECT coalesce(-sum(jobs), 0) FROM gone', p_name)
             INTO v_removed USING v_now;
-        -- From here on whoever ends a job waits; what is left to do is little.
+        -- From here on whoever ends a job waits; what is left to do is little, and each row is found by its key.
         EXECUTE format('ALTER TABLE holdfast.done DETACH PARTITION holdfast.done_%s', p_name);
         EXECUTE format('ALTER TABLE holdfast.attempt DETACH PARTITION holdfast.attempt_%s', p_name);
         EXECUTE format(
-            'INSERT INTO holdfast.done SELECT d.* FROM holdfast.namespace AS n '
-            'JOIN holdfast.done_%s AS d ON d.ns = n.id AND d.id = ANY ($1) '
-            'WHERE d.state = 6 OR coalesce(d.finished >= $2 - n.retention, true)', p_name) USING v_stay, v_now;
+            'INSERT INTO holdfast.done SELECT d.* FROM unnest($1, $2) AS s(ns, id) '
+            'CROSS JOIN LATERAL (SELECT * FROM holdfast.done_%s WHERE ns = s.ns AND id = s.id OFFSET 0) AS d', p_name)
+            USING v_stay_ns, v_stay;
         EXECUTE format(
-            'INSERT INTO holdfast.attempt SELECT a.* FROM holdfast.namespace AS n '
-            'JOIN holdfast.attempt_%s AS a ON a.ns = n.id AND a.job = ANY ($1) '
-            'WHERE EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = a.ns AND j.id = a.job) '
-            'OR EXISTS (SELECT FROM holdfast.done AS d WHERE d.ns = a.ns AND d.id = a.job)', p_name)
-            USING v_stay || v_alive;
+            'INSERT INTO holdfast.attempt SELECT a.* FROM unnest($1, $2, $3) AS s(ns, job, token) CROSS JOIN LATERAL '
+            '(SELECT * FROM holdfast.attempt_%s WHERE ns = s.ns AND job = s.job AND token = s.token OFFSET 0) AS a', p_name)
+            USING v_told_ns, v_told, v_told_tokens;
         EXECUTE format('DROP TABLE holdfast.done_%1$s, holdfast.attempt_%1$s', p_name);
         DELETE FROM holdfast.day WHERE name = p_name;
         RETURN v_removed;

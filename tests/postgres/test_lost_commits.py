@@ -123,6 +123,32 @@ async def test_a_commit_that_never_was_is_done_again(postgres_url: str, way: str
             assert first.reason == "the handler's transaction was not committed"
 
 
+async def test_a_transaction_that_its_handler_forgot_does_not_hold_up_the_worker(postgres_url: str) -> None:
+    shop = open_shop(postgres_url, lease_seconds=2)
+    forgotten: list[Any] = []
+
+    @shop.app.task(retry=Fixed(0, wait=0))
+    async def forgets(ctx: Context) -> None:
+        forgotten.append(await asyncpg.connect(postgres_url))
+        if ctx.run == 1:
+            await forgotten[-1].execute("BEGIN")
+            await ctx.complete_in(forgotten[-1])
+
+    @shop.app.task
+    async def plain(number: int) -> int:
+        return number
+
+    async with shop.app as app, app.worker():
+        job = await forgets.enqueue()
+        for number in range(20):
+            assert await (await plain.enqueue(number)).result(timeout=5) == number
+        forgotten[0].terminate()
+        await job.result(timeout=10)
+        assert await shop.outcomes(job) == ["lost", "success"]
+        for connection in forgotten:
+            connection.terminate()
+
+
 async def test_serializable_completions_that_must_be_done_again_are_not_taken_for_superseded(
     postgres_url: str,
 ) -> None:

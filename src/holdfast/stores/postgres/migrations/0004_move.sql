@@ -142,7 +142,7 @@ BEGIN
             WHERE NOT (e.move ->> 'if_expired')::boolean AND e.move ->> 'outcome' IS NOT NULL)
         ORDER BY id FOR UPDATE;
     EXCEPTION WHEN lock_not_available THEN
-        v_verdicts := '';
+        PERFORM set_config('lock_timeout', '10ms', true);
     END;
     FOR m IN SELECT e.move FROM jsonb_array_elements(p_moves) WITH ORDINALITY AS e(move, n) ORDER BY e.n LOOP
         BEGIN

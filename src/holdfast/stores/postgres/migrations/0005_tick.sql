@@ -96,11 +96,16 @@ BEGIN
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
+    IF p_lease BETWEEN 1 AND 20000000 THEN
+        -- Who has short leases does not wait long for an answer.
+        PERFORM set_config('lock_timeout', greatest(1, p_lease / 20000) || 'ms', true);
+    END IF;
     IF p_ids IS NOT NULL THEN
         BEGIN
             v_moved := holdfast.complete_v1(p_ns, p_worker, v_now, p_ids, p_tokens, p_elapsed, p_results);
         EXCEPTION WHEN lock_not_available THEN
-            -- One of them is locked for long; the others must not wait for it.
+            -- One of them is locked for long; the others must not wait for it, nor the caller for each.
+            PERFORM set_config('lock_timeout', '10ms', true);
             FOR v_got IN 1 .. cardinality(p_ids) LOOP
                 BEGIN
                     v_moved := v_moved || holdfast.complete_v1(

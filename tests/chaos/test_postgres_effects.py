@@ -47,7 +47,8 @@ async def test_a_ledger_has_one_row_for_each_job(tmp_path: Path, postgres_databa
             if blow % 3:
                 await asyncio.to_thread(site.kill_backends)
             else:
-                draw.choice(workers).kill()
+                busy = site.effects("began")[-1].pid
+                next((each for each in workers if each.pid == busy), workers[0]).kill()
                 workers = [each if each.code is None else site.worker("-c", "4", app=APP) for each in workers]
         await until_async(
             site.app.stats, "all are done", lambda stats: stats.completed == len(jobs), show=site.printed
@@ -60,7 +61,8 @@ async def test_a_ledger_has_one_row_for_each_job(tmp_path: Path, postgres_databa
         for job, attempts in zip(done, histories, strict=True):
             check_attempts(job, attempts)
         outcomes = {attempt.outcome.value for attempts in histories for attempt in attempts}
-        assert outcomes >= {"success", "lost", "retry"}, "some were killed, and some cut off"
+        assert outcomes & {"lost", "released"}, "some were held by a worker that was killed"
+        assert "retry" in outcomes, "some were cut off"
         assert lost, "some answers were lost"
         for worker in workers:
             assert worker.code is None, worker.output

@@ -34,7 +34,7 @@ def sqlite(plan: Plan, place: Place, *, task: str = "noop_async", concurrency: i
 
 
 def make_app(url: str, concurrency: int = CONCURRENCY) -> Holdfast:
-    app = Holdfast(url, concurrency=concurrency, log_level="error")
+    app = Holdfast(url, concurrency=concurrency, log_level="error", auto_migrate=True)
 
     @app.task
     async def noop_async(number: int) -> None:

@@ -7,7 +7,8 @@ from holdfast.cli.main import cli
 from tests.cli.conftest import Run
 
 CANARY = "c4n4ry-p4ssw0rd"
-URL = f"postgresql://me:{CANARY}@db.example:5432/shop?sslpassword={CANARY}"
+URL = f"unheard://me:{CANARY}@db.example:5432/shop?sslpassword={CANARY}"
+AWAY = f"postgresql://me:{CANARY}@127.0.0.1:1/shop?sslpassword={CANARY}"
 COMMANDS = [
     ["worker", "shop:app"],
     ["enqueue", "shop:app", "add", "[1]"],
@@ -52,11 +53,20 @@ def test_a_password_is_never_shown(
     assert "Traceback" not in result.output
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", [["stats"], ["migrate"], ["doctor"], ["jobs", "list"]], ids=" ".join)
+def test_a_password_of_a_server_that_is_away_is_never_shown(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*command, "--store", AWAY])
+    assert result.exit_code in {1, 2}
+    assert CANARY not in result.output
+    assert "Traceback" not in result.output
+
+
 def test_a_password_in_somebodys_exception_is_not_shown(holdfast: Run, folder: Path) -> None:
     (folder / "leaky.py").write_text(f"raise RuntimeError('cannot reach {URL}')\n")
     ended = holdfast("worker", "leaky:app")
     assert ended.returncode == 2
-    assert "cannot reach postgresql://me:***@db.example:5432/shop?sslpassword=***" in ended.stderr
+    assert "cannot reach unheard://me:***@db.example:5432/shop?sslpassword=***" in ended.stderr
     assert CANARY not in ended.stderr
 
 

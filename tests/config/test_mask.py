@@ -1,6 +1,7 @@
 import pytest
 
 from holdfast.model.masking import mask, mask_url
+from holdfast.model.settings import Settings
 
 CANARY = "c4n4ry"
 
@@ -34,3 +35,10 @@ def test_urls_inside_other_text_are_masked_too() -> None:
     assert CANARY not in masked
     assert "postgresql://me:***@host/db" in masked
     assert masked.endswith("giving up")
+
+
+def test_settings_do_not_show_the_password_of_their_store() -> None:
+    shown = repr(Settings(store=f"postgresql://me:{CANARY}@host/db", concurrency=3))
+    assert CANARY not in shown
+    assert "postgresql://me:***@host/db" in shown
+    assert "concurrency=3" in shown

@@ -124,7 +124,7 @@ def _check(nodes: list[dict[str, Any]]) -> None:
     assert [node["Actual Rows"] for node in by_index] == [BATCH]
     assert {node["Node Type"] for node in claim} == {"Index Scan", "Tid Scan"}
 
-    completed = [node for node in scans if "INSERT INTO plans.done" in node["Text"]]
+    completed = [node for node in scans if "AS (\n        INSERT INTO" in node["Text"]]
     probes = {node["Index Name"]: node["Actual Loops"] for node in completed if "Index Name" in node}
     assert probes["job_pkey"] == BATCH
     assert all(loops <= BATCH for loops in probes.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import click
@@ -38,8 +37,7 @@ STATES = click.Choice([state.value for state in State])
 
 def job_document(job: Job[Any]) -> dict[str, object]:
     """A job as JSON shows it."""
-    names = (field.name for field in fields(job))
-    return {name: getattr(job, name) for name in names if not name.startswith("_")}
+    return job.facts()
 
 
 def job_row(job: Job[Any]) -> Sequence[object]:

@@ -17,9 +17,7 @@ from holdfast.model.errors import (
     InvalidJob,
     JobGone,
     KeyConflict,
-    OutcomeUnknown,
     StateConflict,
-    StoreError,
     VersionConflict,
 )
 from holdfast.model.explanation import Explanation, Surroundings, explain
@@ -110,17 +108,7 @@ class Client:
         ids or keys of their own they can all be given again.
         """
         jobs = [call.to_new_job(new_id()) for call in check_calls(calls)]
-        size = self.settings.batch
-        added: list[Added] = []
-        for start in range(0, len(jobs), size):
-            try:
-                added += await self._enqueuer.add(jobs[start : start + size])
-            except StoreError as error:
-                if not added:
-                    raise
-                raise OutcomeUnknown(
-                    f"{len(added)} of {len(jobs)} jobs were stored, then: {error}"
-                ) from error
+        added = await self._enqueuer.add_many(jobs)
         for job, each in zip(jobs, added, strict=True):
             if each.conflict is not None:
                 refuse(job, each)

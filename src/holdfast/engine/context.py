@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from msgspec.structs import replace
 
 from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.job import Job

@@ -10,6 +10,8 @@ from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.model.records import Added, NewJob
 from holdfast.store import JobStore
 
+_AT_ONCE = 2
+
 
 class _Waiter:
     __slots__ = ("answer", "deadline", "jobs")
@@ -51,6 +53,42 @@ class Enqueuer:
         if self._watch is None:
             self._watch = loop.call_at(deadline, self._expire)
         return await answer
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[Added]:
+        """Stores the jobs, a batch per commit; the next one is made ready while one is being stored.
+
+        If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored.
+        """
+        # The first of two jobs with one key is the one that counts, so these go one batch after the other.
+        most = 1 if any(job.key is not None for job in jobs) else _AT_ONCE
+        added: list[Added] = []
+        under_way: deque[asyncio.Task[list[Added]]] = deque()
+        try:
+            for start in range(0, len(jobs), self._batch):
+                if len(under_way) >= most:
+                    added += await under_way[0]
+                    under_way.popleft()
+                under_way.append(self._loop.create_task(self._add_apart(jobs[start : start + self._batch])))
+            while under_way:
+                added += await under_way[0]
+                under_way.popleft()
+        except StoreError as error:
+            ended = await asyncio.gather(*under_way, return_exceptions=True)
+            stored = len(added) + sum(len(answers) for answers in ended if isinstance(answers, list))
+            if not stored and not any(isinstance(answer, OutcomeUnknown) for answer in ended):
+                raise
+            raise OutcomeUnknown(f"{stored} of {len(jobs)} jobs were stored, then: {error}") from error
+        finally:
+            for task in under_way:
+                task.cancel()
+        return added
+
+    async def _add_apart(self, jobs: Sequence[NewJob]) -> list[Added]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._add(jobs)
+        except TimeoutError:
+            raise OutcomeUnknown(self._late("no answer")) from None
 
     async def close(self) -> None:
         """Waits for what is under way."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from holdfast.model.lifecycle import FINISHED, Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord
@@ -20,8 +22,7 @@ class ResultSource(Protocol[T_co]):
     async def wait(self, job_id: str, timeout: Seconds | None) -> T_co: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Job(Generic[T]):
+class Job(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """One stored unit of work, as it stood when it was read.
 
     `worker` is the one that holds it, None when nobody does; who ran it before is told by its history.
@@ -49,7 +50,20 @@ class Job(Generic[T]):
     progress: float | None = None
     progress_note: str | None = None
     cancel_asked: bool = False
-    _source: ResultSource[T] | None = field(default=None, repr=False, compare=False)
+    _source: ResultSource[T] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the job, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "_source"}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and self.facts() == other.facts()
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.version))
+
+    def __repr__(self) -> str:
+        return f"Job({', '.join(f'{name}={value!r}' for name, value in self.facts().items())})"
 
     @property
     def is_finished(self) -> bool:

@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
+from holdfast.model.masking import mask_url
 from holdfast.model.names import check_name
 from holdfast.model.timing import Timing
 
@@ -51,6 +52,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     log_format: str = "logfmt"
     log_level: str = "info"
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        shown["store"] = mask_url(self.store)
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __post_init__(self) -> None:
         try:

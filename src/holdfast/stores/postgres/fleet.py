@@ -37,7 +37,8 @@ class PostgresFleet:
 
     async def workers(self) -> list[WorkerRecord]:
         rows = await self._database.rows(self._queries.workers, self._ns)
-        await self._database.value(self._queries.forget_workers, self._ns)
+        if not all(is_kept for *_, is_kept in rows):
+            await self._database.value(self._queries.forget_workers, self._ns)
         return [
             WorkerRecord(
                 id=name,
@@ -51,7 +52,8 @@ class PostgresFleet:
                 seen=seen,
                 live=live,
             )
-            for name, host, pid, queues, tasks, concurrency, version, started, seen, live in rows
+            for name, host, pid, queues, tasks, concurrency, version, started, seen, live, is_kept in rows
+            if is_kept
         ]
 
     async def pause(self, queue: str) -> None:

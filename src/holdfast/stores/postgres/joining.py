@@ -43,7 +43,7 @@ async def fetch(connection: Any, template: str, args: Sequence[str]) -> Any:
 
     _check(found)
     async with AsyncCursor(found, row_factory=rows.tuple_row) as cursor:
-        await cursor.execute(_with_marks(template, args), args)
+        await cursor.execute(_with_marks(template, args).encode(), args)
         (value,) = await cursor.fetchone() or (None,)
         return value
 

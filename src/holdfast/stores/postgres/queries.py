@@ -69,8 +69,8 @@ class Queries:
     )
     workers: str = """
         SELECT id, host, pid, queues, tasks, concurrency, version, started, seen,
-            live_until > holdfast.now_v1()
-        FROM holdfast.worker WHERE ns = $1 AND live_until > holdfast.now_v1() - 86400000000 ORDER BY id"""
+            live_until > holdfast.now_v1(), live_until > holdfast.now_v1() - 86400000000
+        FROM holdfast.worker WHERE ns = $1 ORDER BY id"""
     pause: str = """
         INSERT INTO holdfast.queue (ns, name, paused) VALUES ($1, $2, true)
         ON CONFLICT (ns, name) DO UPDATE SET paused = true"""

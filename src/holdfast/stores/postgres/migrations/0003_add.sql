@@ -103,6 +103,8 @@ DECLARE
     v_now bigint := coalesce(p_now, holdfast.now_v1());
     v_count integer := cardinality(p_ids);
     v_made integer;
+    v_first uuid;
+    v_last uuid;
     v_stood jsonb;
 BEGIN
     IF p_wake IS NOT NULL THEN
@@ -132,7 +134,12 @@ BEGIN
         ) AS n
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS v_made = ROW_COUNT;
-        IF v_made < v_count OR EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids)) THEN
+        -- The bounds tell which days to look at; an array does not.
+        SELECT i.id INTO v_first FROM unnest(p_ids) AS i(id) ORDER BY i.id LIMIT 1;
+        SELECT i.id INTO v_last FROM unnest(p_ids) AS i(id) ORDER BY i.id DESC LIMIT 1;
+        IF v_made < v_count OR EXISTS (
+            SELECT FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND id BETWEEN v_first AND v_last)
+        THEN
             RAISE unique_violation;
         END IF;
         IF current_setting('transaction_isolation') <> 'read committed' THEN

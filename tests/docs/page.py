@@ -11,6 +11,8 @@ from tests.docs.blocks import blocks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE_SECONDS = 120.0
+SERVER = "postgresql://app@localhost/shop"
+"""The database that the pages name."""
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -20,14 +22,16 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def run_page(
-    page: Path, folder: Path, root: Path = ROOT, seconds: float = PAGE_SECONDS
+    page: Path, folder: Path, root: Path = ROOT, seconds: float = PAGE_SECONDS, server: str = SERVER
 ) -> subprocess.CompletedProcess[str]:
-    """Run every block of the page in that folder; the status tells, the error output names the block."""
-    plan = {
-        "root": str(root),
-        "seconds": seconds,
-        "blocks": [asdict(block) for block in blocks_of(page, root)],
-    }
+    """Run every block of the page in that folder; the status tells, the error output names the block.
+
+    `server` is the database that stands in for the one that the pages name.
+    """
+    blocks = [asdict(block) for block in blocks_of(page, root)]
+    for block in blocks:
+        block["text"] = block["text"].replace(SERVER, server)
+    plan = {"root": str(root), "seconds": seconds, "blocks": blocks}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     environment |= {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]]),

@@ -103,7 +103,9 @@ async def _plant(connection: Any, plan: Plan) -> None:
         await connection.execute("SELECT holdfast.make_days_v1($1)", today - ago * DAY)
         await connection.execute(FINISHED, ns, today - ago * DAY, each, DAY, timeout=3_600)
     await connection.execute(
-        "INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES ($1, 'default', 3, $2)", ns, each * DAYS
+        "INSERT INTO holdfast.tally (ns, queue, state, part, jobs) "
+        "SELECT ns, queue, state, tableoid, count(*) FROM holdfast.done GROUP BY 1, 2, 3, 4",
+        timeout=3_600,
     )
     await connection.execute(FUTURE, ns, now, plan.pg_future, timeout=3_600)
     await connection.execute("VACUUM (ANALYZE) holdfast.done", timeout=3_600)

@@ -98,10 +98,13 @@ class Archive:
         names = ", ".join((*others, "failures", "lost", "suspect", "cancel_asked"))
         made = "(left(id::text, 19) || '8000-' || lpad(to_hex(n), 12, '0'))::uuid"
         self.sql(
-            f"INSERT INTO holdfast.done (ns, id, state, {names}) SELECT ns, {made}, {state}, {names} "
-            f"FROM (SELECT * FROM holdfast.done LIMIT 1) AS d, generate_series(1, {jobs}) AS n"
+            f"WITH kept AS (INSERT INTO holdfast.done (ns, id, state, {names}) "
+            f"SELECT ns, {made}, {state}, {names} "
+            f"FROM (SELECT * FROM holdfast.done LIMIT 1) AS d, generate_series(1, {jobs}) AS n "
+            "RETURNING ns, queue, state, tableoid AS part) "
+            "INSERT INTO holdfast.tally (ns, queue, state, part, jobs) "
+            "SELECT ns, queue, state, part, count(*) FROM kept GROUP BY 1, 2, 3, 4"
         )
-        self.sql(f"INSERT INTO holdfast.tally (jobs, ns, state, queue) VALUES ({jobs}, 1, {state}, 'mail')")
 
     def partition(self, job: JobRecord | str, table: str = "done") -> str:
         """In which table a job stands, without the part that all have in common."""

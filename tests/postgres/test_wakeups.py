@@ -81,7 +81,7 @@ async def another(database: str) -> AsyncIterator[Other]:
 
 
 LISTENERS = """FROM pg_stat_activity
-    WHERE datname = current_database() AND query LIKE 'SELECT pg_notify%' AND pid <> pg_backend_pid()"""
+    WHERE datname = current_database() AND query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"""
 
 
 async def listening(database: str) -> None:

@@ -18,7 +18,7 @@ from holdfast.model.errors import StoreError
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
 
-WINDOW: Final = 0.02
+WINDOW: Final = 0.005
 
 _log = logging.getLogger("holdfast.store")
 

@@ -162,9 +162,11 @@ CREATE TABLE holdfast.key (
 CREATE INDEX holdfast_key_until ON holdfast.key (ns, until) WHERE until IS NOT NULL;
 CREATE INDEX holdfast_key_job ON holdfast.key (ns, job);
 
--- How many finished jobs there are, as changes to be summed up: nobody waits for anybody to count.
+-- How many finished jobs there are in each partition of done, as changes to be summed up: nobody waits for anybody to
+-- count, and a day that is dropped need not be counted.
 CREATE TABLE holdfast.tally (
     jobs bigint NOT NULL,
+    part oid NOT NULL,
     ns integer NOT NULL,
     state smallint NOT NULL,
     queue text COLLATE "C" NOT NULL

@@ -32,6 +32,7 @@ DECLARE
     j holdfast.job%ROWTYPE;
     l holdfast.lease%ROWTYPE;
     v_due bigint;
+    v_part oid;
 BEGIN
     SELECT * INTO m FROM jsonb_to_record(p_move) AS r(
         job uuid, token bigint, "from" smallint[], "to" smallint, outcome text, elapsed bigint, delay bigint,
@@ -110,8 +111,9 @@ BEGIN
             VALUES (
                 p_ns, j.id, j.task, j.queue, j.payload, m."to", j.priority, j.due, j.created, j.run, m.failures, m.lost,
                 m.suspect, j.version + 1, j.token, j.lease, j.timeout, j.retry, j.headers, j.key, j.tags, j.started,
-                p_now, j.cancel_asked, j.progress, j.progress_note, m.reason, m.error, decode(m.result, 'hex'));
-            INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (p_ns, j.queue, m."to", 1);
+                p_now, j.cancel_asked, j.progress, j.progress_note, m.reason, m.error, decode(m.result, 'hex'))
+            RETURNING tableoid INTO v_part;
+            INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (p_ns, j.queue, m."to", v_part, 1);
             IF j.key IS NOT NULL THEN
                 DELETE FROM holdfast.key WHERE ns = p_ns AND key = j.key AND job = j.id
                     AND (until IS NULL OR until <= p_now);

@@ -34,8 +34,6 @@ BEGIN
             OFFSET 0
         ) AS c
         WHERE k.ctid = c.place
-    ), counted AS (
-        INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT p_ns, queue, 3, count(*) FROM gone GROUP BY queue
     ), kept AS (
         INSERT INTO holdfast.done (
             ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, ran_by,
@@ -48,7 +46,10 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT * FROM holdfast.lease WHERE ns = p_ns AND job = g.id AND token = g.token OFFSET 0
         ) AS t ON true
-        RETURNING id
+        RETURNING id, queue, tableoid AS part
+    ), counted AS (
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
+        SELECT p_ns, queue, 3, part, count(*) FROM kept GROUP BY queue, part
     )
     SELECT array_agg(id) INTO v_moved FROM kept;
     RETURN v_moved;

@@ -39,6 +39,8 @@ $$;
 CREATE FUNCTION holdfast.place_v1(s holdfast.jobs, p_was smallint, p_was_queue text, p_now bigint) RETURNS void
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    v_part oid;
 BEGIN
     IF p_was IN (0, 5) AND s.state IN (0, 5) THEN
         UPDATE holdfast.job
@@ -51,8 +53,8 @@ BEGIN
     IF p_was IN (0, 5) THEN
         DELETE FROM holdfast.job WHERE ns = s.ns AND id = s.id;
     ELSE
-        DELETE FROM holdfast.done WHERE ns = s.ns AND id = s.id;
-        INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (s.ns, p_was_queue, p_was, -1);
+        DELETE FROM holdfast.done WHERE ns = s.ns AND id = s.id RETURNING tableoid INTO v_part;
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (s.ns, p_was_queue, p_was, v_part, -1);
     END IF;
     IF s.state IN (0, 5) THEN
         INSERT INTO holdfast.job (
@@ -70,8 +72,9 @@ BEGIN
         VALUES (
             s.ns, s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures, s.lost,
             s.suspect, s.version, s.token, s.lease, s.timeout, s.retry, s.headers, s.key, s.tags, s.started, s.finished,
-            s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result);
-        INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (s.ns, s.queue, s.state, 1);
+            s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result)
+        RETURNING tableoid INTO v_part;
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (s.ns, s.queue, s.state, v_part, 1);
     END IF;
 END
 $$;
@@ -173,9 +176,10 @@ BEGIN
     DELETE FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND worker IS NULL;
     SELECT count(*) INTO v_stay FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids);
     WITH gone AS (
-        DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) RETURNING queue, state
+        DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) RETURNING queue, state, tableoid AS part
     )
-    INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT p_ns, queue, state, -count(*) FROM gone GROUP BY queue, state;
+    INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
+    SELECT p_ns, queue, state, part, -count(*) FROM gone GROUP BY queue, state, part;
     IF v_stay < cardinality(p_ids) THEN
         DELETE FROM holdfast.attempt AS a
         WHERE a.ns = p_ns AND a.job = ANY (p_ids)

@@ -60,7 +60,8 @@ AS $$
               WHERE d.ns = n.id AND d.id >= holdfast.id_at_v1(p_upto - 86400000000) AND d.id < holdfast.id_at_v1(p_upto)))
 $$;
 
--- Drops a day that no namespace keeps any more: counts it, moves what must stay to the rest, drops the tables.
+-- Drops a day that no namespace keeps any more: moves what must stay to the rest, drops the tables. Reads little of it,
+-- because rows lie in the order of their end, and those that must stay are found by indexes.
 -- How many jobs it removed; 0 if others have the tables, or too much of them must stay.
 CREATE FUNCTION holdfast.drop_day_v1(p_name text) RETURNS bigint LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
@@ -68,6 +69,7 @@ AS $$
 DECLARE
     v_now constant bigint := holdfast.now_v1();
     v_most constant integer := 2000;
+    v_since constant bigint := v_now - (SELECT coalesce(max(retention), v_now) FROM holdfast.namespace);
     v_upto bigint;
     v_stay uuid[];
     v_stay_ns integer[];
@@ -89,9 +91,10 @@ BEGIN
         EXECUTE format('LOCK TABLE holdfast.done_%1$s, holdfast.attempt_%1$s IN SHARE ROW EXCLUSIVE MODE', p_name);
         EXECUTE format(
             'SELECT array_agg(s.ns), array_agg(s.id) FROM ('
+            'SELECT d.ns, d.id FROM holdfast.done_%1$s AS d WHERE d.state = 6 UNION '
             'SELECT d.ns, d.id FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
-            'WHERE d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true) LIMIT $2) AS s', p_name)
-            INTO v_stay_ns, v_stay USING v_now, v_most + 1;
+            'WHERE d.finished >= $1 AND coalesce(d.finished >= $2 - n.retention, true) LIMIT $3) AS s', p_name)
+            INTO v_stay_ns, v_stay USING v_since, v_now, v_most + 1;
         EXECUTE format(
             'SELECT array_agg(s.ns), array_agg(s.job), array_agg(s.token) FROM ('
             'SELECT a.ns, a.job, a.token FROM holdfast.attempt_%1$s AS a '
@@ -103,19 +106,20 @@ BEGIN
             UPDATE holdfast.day SET again = v_now + 3600000000 WHERE name = p_name;
             RETURN 0;
         END IF;
-        EXECUTE format(
-            'WITH gone AS ('
-            'INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT d.ns, d.queue, d.state, -count(*) '
-            'FROM holdfast.done_%1$s AS d LEFT JOIN holdfast.namespace AS n ON n.id = d.ns '
-            'WHERE NOT (d.state = 6 OR coalesce(d.finished >= $1 - n.retention, true)) GROUP BY 1, 2, 3 RETURNING jobs) '
-            'SELECT coalesce(-sum(jobs), 0) FROM gone', p_name)
-            INTO v_removed USING v_now;
+        WITH gone AS (
+            DELETE FROM holdfast.tally WHERE part = to_regclass(format('holdfast.done_%s', p_name)) RETURNING jobs
+        )
+        SELECT coalesce(sum(jobs), 0) - coalesce(cardinality(v_stay), 0) INTO v_removed FROM gone;
         -- From here on whoever ends a job waits; what is left to do is little, and each row is found by its key.
         EXECUTE format('ALTER TABLE holdfast.done DETACH PARTITION holdfast.done_%s', p_name);
         EXECUTE format('ALTER TABLE holdfast.attempt DETACH PARTITION holdfast.attempt_%s', p_name);
         EXECUTE format(
+            'WITH kept AS ('
             'INSERT INTO holdfast.done SELECT d.* FROM unnest($1, $2) AS s(ns, id) '
-            'CROSS JOIN LATERAL (SELECT * FROM holdfast.done_%s WHERE ns = s.ns AND id = s.id OFFSET 0) AS d', p_name)
+            'CROSS JOIN LATERAL (SELECT * FROM holdfast.done_%s WHERE ns = s.ns AND id = s.id OFFSET 0) AS d '
+            'RETURNING ns, queue, state, tableoid AS part) '
+            'INSERT INTO holdfast.tally (ns, queue, state, part, jobs) '
+            'SELECT ns, queue, state, part, count(*) FROM kept GROUP BY 1, 2, 3, 4', p_name)
             USING v_stay_ns, v_stay;
         EXECUTE format(
             'INSERT INTO holdfast.attempt SELECT a.* FROM unnest($1, $2, $3) AS s(ns, job, token) CROSS JOIN LATERAL '
@@ -177,10 +181,10 @@ BEGIN
         WHERE j.ns = p_ns AND j.id = l.job AND j.token = l.token AND j.worker IS NOT NULL);
     IF (SELECT count(*) > 1000 FROM holdfast.tally WHERE ns = p_ns) THEN
         WITH summed AS (
-            DELETE FROM holdfast.tally WHERE ns = p_ns RETURNING queue, state, jobs
+            DELETE FROM holdfast.tally WHERE ns = p_ns RETURNING queue, state, part, jobs
         )
-        INSERT INTO holdfast.tally (ns, queue, state, jobs)
-        SELECT p_ns, queue, state, sum(jobs) FROM summed GROUP BY queue, state HAVING sum(jobs) <> 0;
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
+        SELECT p_ns, queue, state, part, sum(jobs) FROM summed GROUP BY queue, state, part HAVING sum(jobs) <> 0;
     END IF;
 
     -- Last, and one of the two, because the locks that they take are kept until the commit.

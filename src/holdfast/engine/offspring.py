@@ -22,8 +22,10 @@ class Child:
         process: asyncio.subprocess.Process,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        pipe: socket.socket,
     ) -> None:
         self._process = process
+        self._pipe = pipe
         self._reader = reader
         self._writer = writer
         self._listening = asyncio.create_task(self._hang_up())
@@ -46,13 +48,14 @@ class Child:
                 env={**os.environ, PYTHONPATH: path},
                 start_new_session=True,
             )
+            pipe = ours.dup()
             reader, writer = await asyncio.open_connection(sock=ours)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        return cls(process, reader, writer)
+        return cls(process, reader, writer, pipe)
 
     @property
     def is_alive(self) -> bool:
@@ -85,8 +88,10 @@ class Child:
         What the child has said before is still heard.
         """
         await self._process.wait()
+        # By a descriptor of our own: what an event loop lends out as its socket may not be one.
         with suppress(OSError):
-            self._writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
+            self._pipe.shutdown(socket.SHUT_RD)
+        self._pipe.close()
 
     async def end(self, patience: float) -> int:
         """TERM, then KILL, the latter also for what the child itself has started; the exit code."""

@@ -1,5 +1,5 @@
 -- min-client: 1
--- The job that holds a key, if any does. The caller has the key's row locked.
+-- Whether a job holds a key that says it is its own. The answer lasts while the caller has the key's row locked.
 CREATE FUNCTION holdfast.holder_v1(p_ns integer, p_job uuid, p_until bigint, p_now bigint) RETURNS boolean
 LANGUAGE sql VOLATILE
 AS $$
@@ -14,11 +14,18 @@ AS $$
 DECLARE
     v_until bigint := CASE WHEN p_ttl > 0 THEN p_now + p_ttl END;
     v_key holdfast.key%ROWTYPE;
+    v_holder uuid;
 BEGIN
     LOOP
         INSERT INTO holdfast.key (ns, key, job, until) VALUES (p_ns, p_key, p_job, v_until) ON CONFLICT DO NOTHING;
         IF FOUND THEN
             RETURN NULL;
+        END IF;
+        -- Without a lock: the end of the holder would wait for it as long as this transaction stays open.
+        SELECT k.job INTO v_holder FROM holdfast.key AS k
+        WHERE k.ns = p_ns AND k.key = p_key AND k.job <> p_job AND holdfast.holder_v1(p_ns, k.job, k.until, p_now);
+        IF FOUND THEN
+            RETURN v_holder;
         END IF;
         SELECT * INTO v_key FROM holdfast.key WHERE ns = p_ns AND key = p_key FOR UPDATE;
         IF FOUND THEN
@@ -42,6 +49,22 @@ AS $$
         'conflict', CASE WHEN s.task <> p_task OR s.payload <> p_payload OR (p_by = 'id' AND s.queue <> p_queue)
                     THEN p_by END)
     FROM holdfast.jobs AS s WHERE s.ns = p_ns AND s.id = p_id
+$$;
+
+-- Raises a serialization failure if one of the ids belongs to a job that finished since an older snapshot was taken:
+-- that does not show the row, but its unique id does.
+CREATE FUNCTION holdfast.check_unseen_v1(p_ns integer, p_ids uuid[]) RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        INSERT INTO holdfast.done (
+            ns, id, task, queue, payload, state, priority, due, created, finished, token, version, run, failures, lost,
+            suspect, cancel_asked)
+        SELECT p_ns, u.id, '', '', '', -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false FROM unnest(p_ids) AS u(id)
+        ON CONFLICT DO NOTHING;
+        DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND state = -1;
+    END IF;
+END
 $$;
 
 -- Adds jobs one by one, for batches in which something is taken. p_n counts from 1.
@@ -75,6 +98,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             -- Finished while this was under way: the live row was gone before the insert, the other is visible now.
+            PERFORM holdfast.check_unseen_v1(p_ns, ARRAY[p_id]);
             EXIT WHEN NOT EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = p_id);
             DELETE FROM holdfast.job WHERE ns = p_ns AND id = p_id;
         END IF;
@@ -142,21 +166,15 @@ BEGIN
         THEN
             RAISE unique_violation;
         END IF;
-        IF current_setting('transaction_isolation') <> 'read committed' THEN
-            -- This snapshot may not show a job that finished since it was taken, but its unique id does.
-            INSERT INTO holdfast.done (
-                ns, id, task, queue, payload, state, priority, due, created, finished, token, version, run, failures, lost,
-                suspect, cancel_asked)
-            SELECT p_ns, u.id, '', '', '', -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false FROM unnest(p_ids) AS u(id)
-            ON CONFLICT DO NOTHING;
-            DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND state = -1;
-        END IF;
+        PERFORM holdfast.check_unseen_v1(p_ns, p_ids);
         RETURN '{"now":' || v_now || '}';
     EXCEPTION WHEN unique_violation THEN
         v_made := 0;
     END;
     -- In one order, so that two such batches do not wait for each other.
-    PERFORM FROM holdfast.key WHERE ns = p_ns AND key = ANY (p_keys) ORDER BY key FOR UPDATE;
+    PERFORM FROM holdfast.key AS k
+    WHERE k.ns = p_ns AND k.key = ANY (p_keys) AND NOT holdfast.holder_v1(p_ns, k.job, k.until, v_now)
+    ORDER BY k.key FOR UPDATE;
     SELECT jsonb_agg(a.stood) FILTER (WHERE a.stood IS NOT NULL) INTO v_stood
     FROM (
         SELECT holdfast.add_one_v1(

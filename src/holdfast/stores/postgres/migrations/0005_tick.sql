@@ -12,7 +12,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM holdfast.job AS j
         USING (
-            SELECT i.place, m.elapsed, m.result
+            SELECT i.place, m.token, m.elapsed, m.result
             FROM unnest(p_ids, p_tokens, p_elapsed, p_results) AS m(id, token, elapsed, result)
             CROSS JOIN LATERAL (
                 SELECT ctid AS place, token, worker FROM holdfast.job WHERE ns = p_ns AND id = m.id OFFSET 0
@@ -20,12 +20,14 @@ BEGIN
             WHERE i.token = m.token AND i.worker = p_worker
             OFFSET 0
         ) AS c
-        WHERE j.ctid = c.place
+        -- Asked again of the row itself: servers before the minor releases of November 2025 find a row by its old place
+        -- also if a reclaim, which this has just waited for, has changed it.
+        WHERE j.ctid = c.place AND j.token = c.token AND j.worker = p_worker
         RETURNING j.*, c.elapsed, c.result AS made
     ), unlocked AS (
         DELETE FROM holdfast.key AS k
         USING (
-            SELECT i.place
+            SELECT i.place, i.job
             FROM gone AS g
             CROSS JOIN LATERAL (
                 SELECT ctid AS place, job, until FROM holdfast.key WHERE ns = p_ns AND key = g.key OFFSET 0
@@ -33,7 +35,7 @@ BEGIN
             WHERE g.key IS NOT NULL AND i.job = g.id AND (i.until IS NULL OR i.until <= p_now)
             OFFSET 0
         ) AS c
-        WHERE k.ctid = c.place
+        WHERE k.ctid = c.place AND k.job = c.job
     ), kept AS (
         INSERT INTO holdfast.done (
             ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, ran_by,
@@ -52,6 +54,15 @@ BEGIN
         SELECT p_ns, queue, 3, part, count(*) FROM kept GROUP BY queue, part
     )
     SELECT array_agg(id) INTO v_moved FROM kept;
+    IF EXISTS (
+        SELECT FROM holdfast.lease WHERE ns = p_ns AND worker = p_worker AND cancel_asked AND job = ANY (v_moved))
+    THEN
+        -- A wish that the statement above waited for is newer than what it saw.
+        UPDATE holdfast.done AS d SET cancel_asked = true, version = d.version + 1
+        FROM holdfast.lease AS l
+        WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND l.job = ANY (v_moved)
+          AND d.ns = p_ns AND d.id = l.job AND d.token = l.token AND NOT d.cancel_asked;
+    END IF;
     RETURN v_moved;
 END
 $$;

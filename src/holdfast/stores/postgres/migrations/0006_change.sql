@@ -124,9 +124,9 @@ BEGIN
         s.state := coalesce(e."to", s.state);
         IF e.key IS NOT NULL OR (v_was NOT IN (0, 5) AND s.state IN (0, 5) AND s.key IS NOT NULL) THEN
             v_key := coalesce(e.key, s.key);
-            IF e.key IS NOT NULL OR NOT EXISTS (
-                SELECT FROM holdfast.key AS k WHERE k.ns = p_ns AND k.key = v_key AND k.job = s.id)
-            THEN
+            -- A replayed job may still have its key; the lock keeps it from whoever takes it for free meanwhile.
+            PERFORM FROM holdfast.key AS k WHERE k.ns = p_ns AND k.key = v_key AND k.job = s.id FOR UPDATE;
+            IF e.key IS NOT NULL OR NOT FOUND THEN
                 v_holder := holdfast.take_key_v1(p_ns, v_key, s.id, CASE WHEN e.key IS NULL THEN 0 ELSE e.key_ttl END, v_now);
                 IF v_holder IS NOT NULL THEN
                     RETURN jsonb_build_object('held', v_holder)::text;
@@ -166,28 +166,39 @@ BEGIN
 END
 $$;
 
+-- Removes what is kept beside jobs that are no longer there.
+CREATE FUNCTION holdfast.forget_beside_v1(p_ns integer, p_ids uuid[]) RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM holdfast.attempt AS a
+    WHERE a.ns = p_ns AND a.job = ANY (p_ids)
+      AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = a.job);
+    DELETE FROM holdfast.key AS k
+    WHERE k.ns = p_ns AND k.job = ANY (p_ids)
+      AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = k.job);
+END
+$$;
+
 -- Removes jobs that are not leased, with all that is kept beside them; how many were leased and stay.
+-- One that ends meanwhile stays. One that is replayed meanwhile is found in the next round.
 CREATE FUNCTION holdfast.forget_v1(p_ns integer, p_ids uuid[]) RETURNS integer LANGUAGE plpgsql
 SET lock_timeout = '2s'
 AS $$
 DECLARE
-    v_stay integer;
+    v_stay uuid[];
 BEGIN
-    DELETE FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND worker IS NULL;
-    SELECT count(*) INTO v_stay FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids);
-    WITH gone AS (
-        DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) RETURNING queue, state, tableoid AS part
-    )
-    INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
-    SELECT p_ns, queue, state, part, -count(*) FROM gone GROUP BY queue, state, part;
-    IF v_stay < cardinality(p_ids) THEN
-        DELETE FROM holdfast.attempt AS a
-        WHERE a.ns = p_ns AND a.job = ANY (p_ids)
-          AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = a.job);
-        DELETE FROM holdfast.key AS k
-        WHERE k.ns = p_ns AND k.job = ANY (p_ids)
-          AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = k.job);
-    END IF;
-    RETURN v_stay;
+    LOOP
+        DELETE FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND worker IS NULL;
+        v_stay := ARRAY(SELECT id FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids));
+        WITH gone AS (
+            DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND id <> ALL (v_stay)
+            RETURNING queue, state, tableoid AS part
+        )
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
+        SELECT p_ns, queue, state, part, -count(*) FROM gone GROUP BY queue, state, part;
+        EXIT WHEN NOT EXISTS (SELECT FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND id <> ALL (v_stay));
+    END LOOP;
+    PERFORM holdfast.forget_beside_v1(p_ns, ARRAY(SELECT i.id FROM unnest(p_ids) AS i(id) WHERE i.id <> ALL (v_stay)));
+    RETURN cardinality(v_stay);
 END
 $$;

@@ -137,6 +137,7 @@ $$;
 -- Removes what finished before the namespace's retention; how many jobs. A day is dropped whole once nobody keeps any of
 -- it; rows are removed one by one where that would be too late. Also sweeps up leftovers that nobody asks for.
 CREATE FUNCTION holdfast.prune_v1(p_ns integer, p_older_than bigint, p_limit integer) RETURNS bigint LANGUAGE plpgsql
+SET lock_timeout = '2s'
 AS $$
 DECLARE
     v_now bigint := holdfast.now_v1();
@@ -169,7 +170,16 @@ BEGIN
             WHERE k.made AND k.upto <= v_before AND (k.again > v_now + 60000000 OR holdfast.is_kept_v1(k.upto, v_now))
             LIMIT p_limit - cardinality(v_ids));
     END IF;
-    PERFORM holdfast.forget_v1(p_ns, v_ids);
+    -- Asked again: one that was removed meanwhile may have been added anew.
+    WITH gone AS (
+        DELETE FROM holdfast.done WHERE ns = p_ns AND id = ANY (v_ids) AND state <> 6 AND finished < v_before
+        RETURNING id, queue, state, tableoid AS part
+    ), counted AS (
+        INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
+        SELECT p_ns, queue, state, part, -count(*) FROM gone GROUP BY queue, state, part
+    )
+    SELECT coalesce(array_agg(id), '{}') INTO v_ids FROM gone;
+    PERFORM holdfast.forget_beside_v1(p_ns, v_ids);
     v_removed := cardinality(v_ids);
 
     DELETE FROM holdfast.key AS k
@@ -179,7 +189,10 @@ BEGIN
     WHERE l.ns = p_ns AND l.until < v_now AND NOT EXISTS (
         SELECT FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.id = l.job AND j.token = l.token AND j.worker IS NOT NULL);
-    IF (SELECT count(*) > 1000 FROM holdfast.tally WHERE ns = p_ns) THEN
+    -- Not while a day is dropped, which would miss the sums of its jobs.
+    IF (SELECT count(*) > 1000 FROM holdfast.tally WHERE ns = p_ns)
+        AND pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0))
+    THEN
         WITH summed AS (
             DELETE FROM holdfast.tally WHERE ns = p_ns RETURNING queue, state, part, jobs
         )

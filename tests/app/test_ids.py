@@ -42,9 +42,9 @@ def test_ids_grow_while_the_clock_goes_backwards(monkeypatch: pytest.MonkeyPatch
 def test_a_full_millisecond_goes_on_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     source = ids._Source()
     monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 1_000_000_000)
-    first = source.draw()
+    first = source.draw(1)[0]
     source._tail = 2**74 - 1
-    second = source.draw()
+    second = source.draw(1)[0]
     assert UUID(second).int >> 80 == (UUID(first).int >> 80) + 1
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from holdfast.engine.enqueuer import Enqueuer
-from holdfast.engine.ids import new_id
+from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
     IdConflict,
@@ -38,6 +38,10 @@ _make_job = Job[Any].from_record
 
 JobId = str | UUID
 States = State | str | Iterable[State | str]
+
+
+def _new_jobs(calls: Sequence[Call]) -> list[NewJob]:
+    return [call.to_new_job(drawn) for call, drawn in zip(calls, new_ids(len(calls)), strict=True)]
 
 
 def wall_clock() -> int:
@@ -107,12 +111,21 @@ class Client:
         If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored; with
         ids or keys of their own they can all be given again.
         """
-        jobs = [call.to_new_job(new_id()) for call in check_calls(calls)]
-        added = await self._enqueuer.add_many(jobs)
-        for job, each in zip(jobs, added, strict=True):
-            if each.conflict is not None:
-                refuse(job, each)
-        return [self.job(each.record) for each in added]
+        checked = check_calls(calls)
+        size = self.settings.batch
+        batches = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
+        # The first of two jobs with one key is the one that counts.
+        is_keyed = any(call.options.key is not None for call in checked)
+        made: list[Job[Any]] = []
+        refused: tuple[NewJob, Added] | None = None
+        async for answers in self._enqueuer.add_many(batches, in_order=is_keyed):
+            for job, added in answers:
+                if added.conflict is not None:
+                    refused = refused or (job, added)
+                made.append(self.job(added.record))
+        if refused is not None:
+            refuse(*refused)
+        return made
 
     def job(self, record: JobRecord) -> Job[Any]:
         return _make_job(record, self._source)

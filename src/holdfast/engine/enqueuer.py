@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.model.records import Added, NewJob
@@ -54,34 +54,37 @@ class Enqueuer:
             self._watch = loop.call_at(deadline, self._expire)
         return await answer
 
-    async def add_many(self, jobs: Sequence[NewJob]) -> list[Added]:
-        """Stores the jobs, a batch per commit; the next one is made ready while one is being stored.
+    async def add_many(
+        self, batches: Iterable[list[NewJob]], *, in_order: bool
+    ) -> AsyncGenerator[list[tuple[NewJob, Added]]]:
+        """Stores batches, each in a commit of its own; their answers in order.
 
-        If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored.
+        The next batch is drawn and sent while one is being stored, unless they must be stored `in_order`. If
+        the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored.
         """
-        # The first of two jobs with one key is the one that counts, so these go one batch after the other.
-        most = 1 if any(job.key is not None for job in jobs) else _AT_ONCE
-        added: list[Added] = []
-        under_way: deque[asyncio.Task[list[Added]]] = deque()
+        most = 1 if in_order else _AT_ONCE
+        stored = 0
+        under_way: deque[tuple[list[NewJob], asyncio.Task[list[Added]]]] = deque()
         try:
-            for start in range(0, len(jobs), self._batch):
-                if len(under_way) >= most:
-                    added += await under_way[0]
+            for batch in _and_none(batches):
+                while under_way and (batch is None or len(under_way) >= most):
+                    jobs, task = under_way[0]
+                    added = await task
                     under_way.popleft()
-                under_way.append(self._loop.create_task(self._add_apart(jobs[start : start + self._batch])))
-            while under_way:
-                added += await under_way[0]
-                under_way.popleft()
+                    stored += len(added)
+                    yield list(zip(jobs, added, strict=True))
+                if batch is not None:
+                    under_way.append((batch, self._loop.create_task(self._add_apart(batch))))
+                    await asyncio.sleep(0)
         except StoreError as error:
-            ended = await asyncio.gather(*under_way, return_exceptions=True)
-            stored = len(added) + sum(len(answers) for answers in ended if isinstance(answers, list))
+            ended = await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
+            stored += sum(len(answers) for answers in ended if isinstance(answers, list))
             if not stored and not any(isinstance(answer, OutcomeUnknown) for answer in ended):
                 raise
-            raise OutcomeUnknown(f"{stored} of {len(jobs)} jobs were stored, then: {error}") from error
+            raise OutcomeUnknown(f"{stored} jobs were stored, then: {error}") from error
         finally:
-            for task in under_way:
+            for _, task in under_way:
                 task.cancel()
-        return added
 
     async def _add_apart(self, jobs: Sequence[NewJob]) -> list[Added]:
         try:
@@ -172,6 +175,11 @@ class Enqueuer:
 
     def _late(self, what: str) -> str:
         return f"{what} within {self._timeout:g} s (enqueue_timeout_seconds)"
+
+
+def _and_none(batches: Iterable[list[NewJob]]) -> Iterator[list[NewJob] | None]:
+    yield from batches
+    yield None
 
 
 def _fail(waiter: _Waiter, error: BaseException) -> None:

@@ -25,18 +25,26 @@ class _Source:
         self._tail = 0
         self._head = ""
 
-    def draw(self) -> str:
+    def draw(self, count: int) -> list[str]:
+        drawn: list[str] = []
         with self._lock:
             millis = time.time_ns() // 1_000_000
             if millis > self._millis:
                 self._turn(millis)
             else:
                 # Also when the clock goes backwards: the order of ids counts for more than their time.
-                self._tail += 1 + self._random.getrandbits(_STEP_BITS)
-                if self._tail >> _RANDOM_BITS:
-                    self._turn(self._millis + 1)
-            head, tail = self._head, self._tail
-        return f"{head}{tail >> 62:03x}-{0x8000 | tail >> 48 & 0x3FFF:04x}-{tail & 0xFFFF_FFFF_FFFF:012x}"
+                self._step()
+            for _ in range(count):
+                tail = self._tail
+                middle, end = 0x8000 | tail >> 48 & 0x3FFF, tail & 0xFFFF_FFFF_FFFF
+                drawn.append(f"{self._head}{tail >> 62:03x}-{middle:04x}-{end:012x}")
+                self._step()
+        return drawn
+
+    def _step(self) -> None:
+        self._tail += 1 + self._random.getrandbits(_STEP_BITS)
+        if self._tail >> _RANDOM_BITS:
+            self._turn(self._millis + 1)
 
     def _turn(self, millis: int) -> None:
         self._millis = millis
@@ -49,4 +57,9 @@ os.register_at_fork(after_in_child=_source.renew)
 
 
 def new_id() -> str:
-    return _source.draw()
+    return _source.draw(1)[0]
+
+
+def new_ids(count: int) -> list[str]:
+    """As many ids, in order; cheaper than one by one."""
+    return _source.draw(count)

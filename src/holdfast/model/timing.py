@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -38,7 +39,9 @@ def instant(value: datetime, field: str) -> int:
     return (value - EPOCH) // timedelta(microseconds=1)
 
 
+@lru_cache(maxsize=256)
 def moment(micros_since_1970: int) -> datetime:
+    """The instant as a datetime; jobs that were added together share theirs."""
     return EPOCH + timedelta(microseconds=micros_since_1970)
 
 

@@ -31,12 +31,17 @@ _encode = msgspec.json.encode
 
 def arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
     """The parameters of `add` after namespace and instant; None for an array that says nothing."""
-    return [
+    usual: list[list[Any] | None] = [
         [job.id for job in jobs],
         [job.task for job in jobs],
         [job.queue for job in jobs],
         [job.payload for job in jobs],
         [job.priority for job in jobs],
+    ]
+    if all(map(_is_usual, jobs)):
+        return [*usual, *[None] * 9]
+    return [
+        *usual,
         _unless_empty(jobs, lambda job: job.due),
         _unless_empty(jobs, lambda job: job.delay or None),
         _unless_empty(jobs, lambda job: job.key),
@@ -47,6 +52,19 @@ def arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
         _unless_empty(jobs, lambda job: job.retry),
         _unless_empty(jobs, lambda job: job.headers),
     ]
+
+
+def _is_usual(job: NewJob) -> bool:
+    return (
+        job.due is None
+        and not job.delay
+        and job.key is None
+        and not job.tags
+        and job.lease is None
+        and job.timeout is None
+        and job.retry is None
+        and job.headers is None
+    )
 
 
 def _unless_empty(jobs: Sequence[NewJob], field: Callable[[NewJob], Any]) -> list[Any] | None:

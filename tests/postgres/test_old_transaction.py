@@ -34,9 +34,9 @@ class Watched(Floors):
         super().__init__(clock)
         self.reads: list[int] = []
 
-    def learn(self, read: int, claimed: Sequence[JobRecord], now: int) -> None:
+    def learn(self, read: int, claimed: Sequence[JobRecord], ready_until: int | None) -> None:
         self.reads.append(read)
-        super().learn(read, claimed, now)
+        super().learn(read, claimed, ready_until)
 
 
 class Flow:
@@ -107,6 +107,29 @@ async def test_jobs_that_stand_before_the_floor_are_claimed_from_the_front_soon(
         assert await flow.tick() == []
         clock.now += LONG_SECONDS + 1
         assert [job.priority for job in await flow.tick()] == [-5]
+        await holding.rollback()
+
+
+async def test_more_jobs_than_become_ready_at_once_are_not_kept_behind_the_floor(
+    postgres_database: str,
+) -> None:
+    clock = Time()
+    async with flowing(postgres_database, clock) as (flow, other):
+        holding = other.transaction(isolation="repeatable_read")
+        await holding.start()
+        await other.fetch(f"SELECT count(*) FROM {SCHEMA}.job")
+        await flow.work(4 * MANY)
+        await flow.tick()
+        many = 3_000
+        await flow.add(many)
+        # As if they had been waiting for the instant that has just come.
+        await flow.jobs._database.value(f"UPDATE {SCHEMA}.job SET ready = false WHERE ready")
+        clock.now += LONG_SECONDS + 1
+        claimed = 0
+        while jobs := await flow.tick():
+            claimed += len(jobs)
+        assert claimed == many
+        assert flow.floors.begin()[0] is not None
         await holding.rollback()
 
 

@@ -50,8 +50,11 @@ class Floors:
         }
         return msgspec.json.encode(floors).decode(), self._due
 
-    def learn(self, read: int, claimed: Sequence[JobRecord], now: int) -> None:
-        """Learns from an answer: how many entries it read, and what it claimed, in order."""
+    def learn(self, read: int, claimed: Sequence[JobRecord], ready_until: int | None) -> None:
+        """Learns from an answer: how many entries it read, and what it claimed, in order.
+
+        `ready_until` is an instant up to which all that was due is ready; None if some of it is not yet.
+        """
         self._latest = claimed or self._latest
         if not self._floors:
             if read - len(claimed) < MANY:
@@ -59,6 +62,6 @@ class Floors:
             claimed = self._latest
             self._since = self._clock()
             self._turns = 0
-            self._due = now
+            self._due = ready_until
         for job in claimed:
             self._floors.setdefault(job.queue, {})[job.priority] = (job.due, job.id)

@@ -100,7 +100,7 @@ class PostgresJobs:
             turns = {queue: turn for turn, queue in enumerate(want.queues)}
             jobs.sort(key=lambda job: (turns.get(job.queue, 0), job.priority, job.due, job.id))
         if want is not None:
-            self._floors.learn(answer.read, jobs, answer.now)
+            self._floors.learn(answer.read, jobs, None if answer.next_due == 0 else answer.now)
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
             claimed=jobs,

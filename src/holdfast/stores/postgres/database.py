@@ -42,7 +42,7 @@ class Database:
             try:
                 if self.address.prepared:
                     return await work(connection)
-                # A pooler gives each transaction a server of its own choice, so one must hold the whole call.
+                # Behind a pooler the server's settings are left alone, so each call says its isolation itself.
                 async with connection.transaction(isolation="read_committed"):
                     return await work(connection)
             except Exception as error:

@@ -78,6 +78,7 @@ def test_an_odd_setting_is_refused_by_name(setting: str, text: str) -> None:
         "postgresql://me:hush?hush@h/db",
         "postgresql://me:hush[hush@h/db",
         "postgresql://me:hush@h:hush/db",
+        "postgresql://me:hush@h:65536/db",
         "other://me:hush@h/db",
     ],
 )

@@ -9,7 +9,8 @@ from holdfast.model.errors import ConfigurationError
 
 SCHEMES: Final = ("postgresql", "postgres")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,23}", re.ASCII)
-_SERVER = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:\[\]]*)(:[0-9]*)?", re.ASCII)
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:\[\]]*)(:[0-9]{0,5})?", re.ASCII)
+_LAST_PORT = 65535
 _OUR_NAMES = re.compile(r"\bholdfast(?:\.(?=[a-z%{])|_(?=[a-z]))")
 _SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _OURS = ("schema", "prefix", "pool", "notify", "prepared", "timeout")
@@ -83,12 +84,17 @@ def _split(url: str) -> SplitResult:
     if parts.scheme not in SCHEMES:
         raise _wrong("use postgresql://user:password@host:port/database")
     servers = parts.netloc.rpartition("@")[2].split(",")
-    if "@" in parts.path or parts.fragment or not all(map(_SERVER.fullmatch, servers)):
+    if "@" in parts.path or parts.fragment or not all(map(_is_server, servers)):
         raise _wrong(
             "the host and port cannot be told; use postgresql://user:password@host:port/database, and "
             "write / ? # @ : [ ] in a user name or password as %2F %3F %23 %40 %3A %5B %5D"
         )
     return parts
+
+
+def _is_server(text: str) -> bool:
+    found = _SERVER.fullmatch(text)
+    return found is not None and int((found[2] or ":")[1:] or 0) <= _LAST_PORT
 
 
 def _number(setting: str, text: str, least: float, most: float) -> float:

@@ -42,7 +42,7 @@ class Database:
             try:
                 if self.address.prepared:
                     return await work(connection)
-                # Behind a pooler the server's settings are left alone, so each call says its isolation itself.
+                # Behind a pooler the server's settings are left alone, so each call says its isolation.
                 async with connection.transaction(isolation="read_committed"):
                     return await work(connection)
             except Exception as error:

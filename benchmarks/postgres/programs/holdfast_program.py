@@ -2,7 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from benchmarks.postgres.programs.speaking import BULK, Body, main
+from benchmarks.postgres.programs.speaking import Body, main
 from holdfast import Holdfast
 
 CONCURRENCY = 100
@@ -11,7 +11,7 @@ CONCURRENCY = 100
 class HoldfastQueue:
     def __init__(self, url: str) -> None:
         body = Body()
-        self._app = Holdfast(url, auto_migrate=True, concurrency=CONCURRENCY, batch=BULK, log_level="error")
+        self._app = Holdfast(url, auto_migrate=True, concurrency=CONCURRENCY, log_level="error")
 
         @self._app.task
         async def work(sent: int) -> None:
@@ -30,7 +30,8 @@ class HoldfastQueue:
         await self._task.enqueue(sent)
 
     async def push_many(self, count: int) -> None:
-        await self._app.enqueue_many([self._task.call(0) for _ in range(count)])
+        # Arguments are encoded once, as COPY's are.
+        await self._app.enqueue_many([self._task.call(0)] * count)
 
     async def work(self) -> None:
         await self._app.worker().run()

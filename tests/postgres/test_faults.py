@@ -323,3 +323,11 @@ async def test_whoever_serves_read_only_is_left_for_one_who_does_not(postgres_ur
         await seconds(lambda: asyncio.to_thread(transact_blocking), StoreUnavailable)
         await asyncio.to_thread(transact_blocking)
         await store.close()
+
+
+def test_an_error_of_the_callers_own_is_raised_again_and_is_not_its_own_cause() -> None:
+    for error in (ValueError("a value"), StoreUnavailable("away")):
+        with pytest.raises(type(error)) as raised:
+            raise translated(error, "here", sent=True) from error
+        assert raised.value is error
+        assert error.__cause__ is None

@@ -48,18 +48,16 @@ def is_broken(error: BaseException) -> bool:
     return any(sqlstate(each) in _BROKEN for each in (error, error.__cause__) if each is not None)
 
 
-def translated(error: Exception, place: str, *, sent: bool) -> Exception:
-    """The error of ours that says what happened; one that is nobody's fault but the caller's stays as it is.
+def translated(error: Exception, place: str, *, sent: bool) -> HoldfastError:
+    """The error of ours that says what happened, to be raised from this one.
 
-    `sent` says that a change was under way, so that a lost connection leaves its outcome unknown.
+    One that is ours already, or nobody's fault but the caller's, is raised again as it is. `sent` says that a
+    change was under way, so that a lost connection leaves its outcome unknown.
     """
-    if isinstance(error, HoldfastError):
-        return error
-    answer = _answer(error, place, sent=sent)
-    if answer is not None:
-        answer.__cause__ = error
-        return answer
-    return error
+    answer = None if isinstance(error, HoldfastError) else _answer(error, place, sent=sent)
+    if answer is None:
+        raise error
+    return answer
 
 
 def _answer(error: Exception, place: str, *, sent: bool) -> HoldfastError | None:

@@ -159,8 +159,12 @@ BEGIN
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS v_made = ROW_COUNT;
         -- The bounds tell which days to look at; an array does not.
-        SELECT i.id INTO v_first FROM unnest(p_ids) AS i(id) ORDER BY i.id LIMIT 1;
-        SELECT i.id INTO v_last FROM unnest(p_ids) AS i(id) ORDER BY i.id DESC LIMIT 1;
+        v_first := p_ids[1];
+        v_last := p_ids[1];
+        IF v_count > 1 THEN
+            SELECT i.id INTO v_first FROM unnest(p_ids) AS i(id) ORDER BY i.id LIMIT 1;
+            SELECT i.id INTO v_last FROM unnest(p_ids) AS i(id) ORDER BY i.id DESC LIMIT 1;
+        END IF;
         IF v_made < v_count OR EXISTS (
             SELECT FROM holdfast.done WHERE ns = p_ns AND id = ANY (p_ids) AND id BETWEEN v_first AND v_last)
         THEN

@@ -36,10 +36,11 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     headers: bytes | None = None
 
 
-class JobRecord(msgspec.Struct, kw_only=True, gc=False):
+class JobRecord(msgspec.Struct, gc=False):
     """A job as it stands in the store.
 
-    Mutable, because the worker keeps it up to date while it holds the lease.
+    Mutable, because the worker keeps it up to date while it holds the lease. Stores may make it from values
+    in the order of its fields, which is much cheaper than by name.
     """
 
     id: str

@@ -1,5 +1,6 @@
 """Stored rows as records."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,80 +27,35 @@ COLUMNS = (
     "worker, lease_until, lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, "
     "progress, progress_note, reason, error, result"
 )
+"""The columns of the views of jobs, in the order of the fields of JobRecord."""
 
 
 def state_of(code: int) -> State:
     return STATES[code]
 
 
+_made: Callable[..., JobRecord] = JobRecord
+"""By the order of values, which a checker of types cannot follow here."""
+
+
 def record(row: Any) -> JobRecord:
-    """A job from a row of COLUMNS."""
-    return JobRecord(
-        id=str(row[0]),
-        task=row[1],
-        queue=row[2],
-        payload=row[3],
-        state=state_of(row[4]),
-        priority=row[5],
-        due=row[6],
-        created=row[7],
-        run=row[8],
-        failures=row[9],
-        lost=row[10],
-        suspect=row[11],
-        version=row[12],
-        token=row[13],
-        worker=row[14],
-        lease_until=row[15],
-        lease=row[16],
-        timeout=row[17],
-        retry=row[18],
-        headers=row[19],
-        key=row[20],
-        tags=tuple(row[21] or ()),
-        started=row[22],
-        finished=row[23],
-        cancel_asked=row[24],
-        progress=row[25],
-        progress_note=row[26],
-        reason=row[27],
-        error=row[28],
-        result=row[29],
-    )
+    """A job from a row of COLUMNS, which are in the order of its fields."""
+    return _made(str(row[0]), *row[1:4], state_of(row[4]), *row[5:21], tuple(row[21] or ()), *row[22:])
 
 
 def claimed(row: Any, worker: str) -> JobRecord:
-    """A job from a row of `tick`, which leaves out what the caller knows."""
-    return JobRecord(
-        id=str(row[1]),
-        task=row[2],
-        queue=row[3],
-        payload=row[4],
-        state=state_of(row[5]),
-        priority=row[6],
-        due=row[7],
-        created=row[8],
-        run=row[9],
-        failures=row[10],
-        lost=row[11],
-        suspect=row[12],
-        version=row[13],
-        token=row[14],
-        worker=worker,
-        lease_until=row[15],
-        lease=row[16],
-        timeout=row[17],
-        retry=row[18],
-        headers=row[19],
-        key=row[20],
-        tags=tuple(row[21] or ()),
-        started=row[22],
-        cancel_asked=row[23],
-        progress=row[24],
-        progress_note=row[25],
-        reason=row[26],
-        error=row[27],
-        result=row[28],
+    """A job from a row of `tick`, which has its answer first and leaves out what the caller knows."""
+    return _made(
+        str(row[1]),
+        *row[2:5],
+        state_of(row[5]),
+        *row[6:15],
+        worker,
+        *row[15:21],
+        tuple(row[21] or ()),
+        row[22],
+        None,  # not finished
+        *row[23:],
     )
 
 

@@ -195,6 +195,19 @@ async def test_a_stop_while_the_worker_starts_is_heeded() -> None:
     assert await (await rig.memory.connect("default")).fleet.workers() == []
 
 
+async def test_a_stop_in_the_very_turn_in_which_the_worker_becomes_ready_is_heeded() -> None:
+    rig = Rig()
+    worker = rig.worker()
+
+    async def stop_at_the_end() -> None:
+        # The last step of the start: nothing waits any more that the stop could interrupt.
+        worker.stop()
+
+    worker._on_startup = stop_at_the_end
+    async with asyncio.timeout(5):
+        assert await worker.run() == 0
+
+
 async def test_a_second_stop_while_the_start_is_being_undone_harms_nothing() -> None:
     rig = Rig()
     in_startup, cleaning_up, cleaned_up = asyncio.Event(), asyncio.Event(), asyncio.Event()

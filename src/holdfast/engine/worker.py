@@ -78,6 +78,7 @@ class Worker:
         self._starting: asyncio.Timeout | None = None
         self._ledger: Ledger | None = None
         self._pump: Pump | None = None
+        self._was_stopped = False
         self._signal: signal.Signals | None = None
         self._embedded: asyncio.Task[int] | None = None
 
@@ -104,6 +105,7 @@ class Worker:
         if self._pump is not None:
             self._pump.stop(self._settings.grace_seconds if grace is None else grace)
         elif self._starting is not None and not self._starting.expired():
+            self._was_stopped = True
             self._starting.reschedule(asyncio.get_running_loop().time())
 
     async def __aenter__(self) -> Self:
@@ -148,20 +150,24 @@ class Worker:
         self._is_running = self._has_run = True
         self.exit_code = DONE
         self._signal = None
+        self._was_stopped = False
 
     async def _start_up(self, stack: AsyncExitStack) -> Pump | None:
         """All that comes before the first job; None if the worker was stopped meanwhile."""
         self._starting = starting = asyncio.timeout(None)
         try:
             async with starting:
-                return await self._prepare(stack)
+                pump = await self._prepare(stack)
+            # One that was asked to stop in the very turn in which it was ready has not been interrupted.
+            if not self._was_stopped:
+                return pump
         except TimeoutError:
             if not starting.expired():
                 raise
-            log.info("stopped before it had started", extra={"fields": {"worker": self.id}})
-            return None
         finally:
             self._starting = None
+        log.info("stopped before it had started", extra={"fields": {"worker": self.id}})
+        return None
 
     async def _prepare(self, stack: AsyncExitStack) -> Pump:
         store, settings, notices = self._store, self._settings, self._notices

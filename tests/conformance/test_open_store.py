@@ -1,5 +1,6 @@
 """A store is found by the scheme of its URL, and a URL never gives away a password."""
 
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from types import ModuleType
@@ -83,3 +84,18 @@ def test_an_error_never_tells_the_password(url: str) -> None:
 def test_what_is_not_a_url_is_told_with_an_example(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"sqlite:///jobs\.db"):
         open_store(url)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("package", ["asyncpg", "tenacity", "pybreaker"])
+def test_a_store_whose_driver_is_not_installed_names_what_to_install(package: str) -> None:
+    program = (
+        f"import sys; sys.modules['{package}'] = None\n"
+        "from holdfast.stores import open_store\n"
+        "from holdfast.model.errors import ConfigurationError\n"
+        "try:\n    open_store('postgresql://me:s3cret@host/db')\n"
+        "except ConfigurationError as error:\n    print(error)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    wanted = f"store: postgresql:// needs the package {package}: pip install 'holdfast[postgres]'\n"
+    assert ended.stdout == wanted

@@ -1,6 +1,7 @@
 """The crash points of every call that changes the store, on PostgreSQL."""
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 
@@ -31,8 +32,9 @@ async def test_no_crash_point_loses_a_job_or_records_one_twice(
     async with PostgresSite(tmp_path, postgres_database, **SETTINGS) as site:
         crashing = site.start("-m", "tests.chaos.postgres_crashing", *CALLS)
         assert await crashing.ends(within=60) == 0
-        lines = [line.split()[1:] for line in crashing.output.splitlines() if line.startswith("crashed ")]
-        ends = {(call, point): int(number) for call, point, number in lines}
+        # Anywhere in a line: one that was killed may have left a line of its log unfinished before it.
+        said = re.findall(r"crashed (\S+) (\S+) (-?\d+)$", crashing.output, re.MULTILINE)
+        ends = {(call, point): int(number) for call, point, number in said}
         assert ends == dict.fromkeys(points, signal.SIGKILL), crashing.output
         site.open_gate("gate")
         for some in range(0, len(points), AT_ONCE):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -51,8 +52,10 @@ class ServerProcess:
     def stop(self, pid: int, number: signal.Signals) -> None:
         """Sends the signal to its process, and waits until it has ended."""
         assert self._keeper is not None, "it was never started"
-        if self.is_running:
-            os.kill(pid, number)
+        # Its keeper may still be waiting for what a killed process has left behind.
+        with suppress(ProcessLookupError):
+            if self.is_running:
+                os.kill(pid, number)
         self._keeper.wait(PATIENCE)
 
 

@@ -77,6 +77,26 @@ class JobRecord(msgspec.Struct, gc=False):
     """What in the stored row could not be read; such a job is dead-lettered as undecodable."""
 
 
+def as_added(job: NewJob, now: int) -> JobRecord:
+    """The job as it stands once it was added at that instant."""
+    return JobRecord(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        payload=job.payload,
+        state=State.SCHEDULED,
+        priority=job.priority,
+        due=now + job.delay if job.due is None else job.due,
+        created=now,
+        lease=job.lease,
+        timeout=job.timeout,
+        retry=job.retry,
+        headers=job.headers,
+        key=job.key,
+        tags=job.tags,
+    )
+
+
 class AttemptRecord(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One ended attempt."""
 

@@ -59,7 +59,7 @@ class MemoryFleet:
             lane = self._shelf.lanes.get(queue)
             if lane is not None:
                 lane.paused = False
-        self._shelf.wake()
+        self._shelf.listeners.wake()
 
     async def queues(self) -> list[QueueRecord]:
         with self._lock:

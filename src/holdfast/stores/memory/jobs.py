@@ -36,7 +36,7 @@ class MemoryJobs:
         with self._lock:
             now = self._clock()
             answers = [self._shelf.add(job, now) for job in jobs]
-        self._shelf.wake()
+        self._shelf.listeners.wake()
         return answers
 
     async def tick(self, tick: Tick) -> Ticked:
@@ -58,7 +58,7 @@ class MemoryJobs:
             asked = [(job_id, shelf.jobs[job_id].token) for job_id in sorted(shelf.asked.get(worker, ()))]
             paused = self._paused(want)
         if any(move.children or not WAITING.isdisjoint(move.path) for move in tick.moves):
-            shelf.wake()
+            shelf.listeners.wake()
         return Ticked(
             verdicts=verdicts,
             claimed=claimed,
@@ -126,7 +126,7 @@ class MemoryJobs:
             if not apply_edit(self._shelf, record, edit, self._clock()):
                 return None
             answer = copied(record)
-        self._shelf.wake()
+        self._shelf.listeners.wake()
         return answer
 
     async def delete(self, job_id: str) -> bool:

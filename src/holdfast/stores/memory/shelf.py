@@ -1,23 +1,22 @@
 """All data of one namespace, indexed so that no operation costs more because there are more jobs."""
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from operator import methodcaller
 
 from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
-from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord
+from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord, as_added
+from holdfast.stores.listeners import Listeners
 from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Ready
 
 copied: Callable[[JobRecord], JobRecord] = methodcaller("__copy__")
 
-_log = logging.getLogger(__name__)
 _SCHEDULED = State.SCHEDULED
 
 
 class Shelf:
-    """One namespace. Every method but `wake` is called with the store's lock held.
+    """One namespace. Every method is called with the store's lock held.
 
     What is kept beside the jobs: `entries`, the place of each waiting job in its lane; `leases`, the tick by
     which each leased job was claimed; `keys`, the holder of each key and the end of its TTL; `closers`,
@@ -36,7 +35,7 @@ class Shelf:
         self.asked: dict[str, set[str]] = {}
         self.finished: deque[tuple[int, str]] = deque()
         self.workers: dict[str, tuple[WorkerRecord, int]] = {}
-        self._listeners: tuple[_Listener, ...] = ()
+        self.listeners = Listeners()
         self._left_behind = 0
 
     def lane(self, queue: str) -> Lane:
@@ -56,22 +55,7 @@ class Shelf:
                 same = holder.task == job.task and holder.payload == job.payload
                 return Added(record=copied(holder), created=False, conflict=None if same else "key")
             self.keys[job.key] = (job.id, now + job.key_ttl)
-        record = JobRecord(
-            id=job.id,
-            task=job.task,
-            queue=job.queue,
-            payload=job.payload,
-            state=_SCHEDULED,
-            priority=job.priority,
-            due=now + job.delay if job.due is None else job.due,
-            created=now,
-            lease=job.lease,
-            timeout=job.timeout,
-            retry=job.retry,
-            headers=job.headers,
-            key=job.key,
-            tags=job.tags,
-        )
+        record = as_added(job, now)
         self.jobs[job.id] = record
         lane = self.lane(job.queue)
         lane.counts[_SCHEDULED] += 1
@@ -180,31 +164,3 @@ class Shelf:
     def leased_by(self, worker: str, seq: int) -> list[JobRecord]:
         claimed = (self.jobs[job_id] for job_id, claim in self.leases.items() if claim == seq)
         return [record for record in claimed if record.worker == worker and record.state in LEASED]
-
-    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Adds a listener; what it gives back takes it away again."""
-        listener = _Listener(wake)
-        self._listeners = (*self._listeners, listener)
-
-        def stop() -> None:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
-
-        return stop
-
-    def wake(self) -> None:
-        """Tells the listeners. Called without the lock, since nobody knows what they do."""
-        for listener in self._listeners:
-            listener.call()
-
-
-class _Listener:
-    __slots__ = ("_wake",)
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-
-    def call(self) -> None:
-        try:
-            self._wake()
-        except Exception:  # noqa: BLE001  what was to be told is done, and must not seem to have failed
-            _log.exception("a wake-up listener failed")

@@ -41,7 +41,7 @@ class MemoryWakeups:
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         with self._lock:
-            stop = self._shelf.listen(wake)
+            stop = self._shelf.listeners.add(wake)
 
         def stop_listening() -> None:
             with self._lock:

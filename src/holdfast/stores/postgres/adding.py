@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.model.lifecycle import State
-from holdfast.model.records import Added, JobRecord, NewJob
+from holdfast.model.records import Added, NewJob, as_added
 from holdfast.stores.postgres.rows import Told, to_hex
 
 
@@ -116,20 +115,4 @@ def _stood(stood: Stood) -> Added:
 
 
 def _created(job: NewJob, now: int) -> Added:
-    record = JobRecord(
-        id=job.id,
-        task=job.task,
-        queue=job.queue,
-        payload=job.payload,
-        state=State.SCHEDULED,
-        priority=job.priority,
-        due=now + job.delay if job.due is None else job.due,
-        created=now,
-        lease=job.lease,
-        timeout=job.timeout,
-        retry=job.retry,
-        headers=job.headers,
-        key=job.key,
-        tags=job.tags,
-    )
-    return Added(record=record, created=True)
+    return Added(record=as_added(job, now), created=True)

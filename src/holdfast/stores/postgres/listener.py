@@ -12,8 +12,9 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.stores.listeners import Listeners
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.bell import Listeners, process_mark
+from holdfast.stores.postgres.bell import process_mark
 from holdfast.stores.postgres.driver import FAULTS, Connection, connect
 
 TRIAL_SECONDS: Final = 5.0

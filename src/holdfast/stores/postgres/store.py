@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 
+from holdfast.stores.listeners import Listeners
 from holdfast.stores.postgres.address import Address, parse
-from holdfast.stores.postgres.bell import Bell, Listeners
+from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.driver import connect
 from holdfast.stores.postgres.facts import facts

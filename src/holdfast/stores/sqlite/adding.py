@@ -5,8 +5,7 @@ from copy import copy
 
 import msgspec
 
-from holdfast.model.lifecycle import State
-from holdfast.model.records import Added, JobRecord, NewJob
+from holdfast.model.records import Added, JobRecord, NewJob, as_added
 from holdfast.stores.sqlite.feed import Run, as_json, feed
 from holdfast.stores.sqlite.keys import key_holder, take_key
 from holdfast.stores.sqlite.transaction import Transaction
@@ -121,23 +120,7 @@ def _answer_id(job: NewJob, stored: JobRecord) -> Added:
 
 
 def _created(job: NewJob, now: int) -> Added:
-    record = JobRecord(
-        id=job.id,
-        task=job.task,
-        queue=job.queue,
-        payload=job.payload,
-        state=State.SCHEDULED,
-        priority=job.priority,
-        due=_due(job, now),
-        created=now,
-        lease=job.lease,
-        timeout=job.timeout,
-        retry=job.retry,
-        headers=job.headers,
-        key=job.key,
-        tags=job.tags,
-    )
-    return Added(record=record, created=True)
+    return Added(record=as_added(job, now), created=True)
 
 
 def _due(job: NewJob, now: int) -> int:

@@ -156,6 +156,7 @@ async def test_each_listener_of_the_process_is_told_once_for_a_job_of_its_own_pr
         heard = [0] * 20
         stops = [session.wakeups.listen(_counter(heard, number)) for number in range(len(heard))]
         await listening(postgres_database)
+        await until(lambda: min(heard) > 0, "the wake-up that comes with each new listening")
         heard[:] = [0] * len(heard)
         await session.jobs.add([new_job()])
         connection = await asyncpg.connect(postgres_database)

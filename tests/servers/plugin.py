@@ -13,10 +13,23 @@ from tests.servers.binaries import OLDEST, find_binaries
 from tests.servers.bouncer import Bouncer, find_bouncer
 from tests.servers.cache import Missing
 from tests.servers.postgres import Postgres
+from tests.servers.redis_binaries import find_redis, find_valkey
 from tests.servers.run import OwnedRun, Run
 from tests.servers.sql import execute, fresh_database
 
+pytest_plugins = ["tests.servers.redis_fixtures"]
+
 SETTING = "HOLDFAST_TEST_POSTGRES"
+# What a fixture needs, unless the environment names a server that it takes instead.
+_PROGRAMS: dict[str, Callable[[Run], object]] = {
+    "pgbouncer": find_bouncer,
+    "postgres_server": find_binaries,
+    "private_postgres": find_binaries,
+    "private_redis": find_redis,
+    "redis_server": find_redis,
+    "valkey_server": find_valkey,
+}
+_NAMED = {"postgres_server": SETTING, "redis_server": "HOLDFAST_TEST_REDIS"}
 _RUN = pytest.StashKey[Run]()
 _FOLDER = "holdfast_servers"
 
@@ -42,14 +55,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Fetches programs before the test's time begins to run; if that fails, its fixture says so."""
     run = item.config.stash[_RUN]
-    wanted = set(getattr(item, "fixturenames", ()))
-    if os.environ.get(SETTING):
-        wanted.discard("postgres_server")
-    with suppress(Missing, OSError):
-        if "pgbouncer" in wanted:
-            find_bouncer(run)
-        if wanted & {"postgres_server", "private_postgres"}:
-            find_binaries(run)
+    for name in getattr(item, "fixturenames", ()):
+        if name in _PROGRAMS and not os.environ.get(_NAMED.get(name, "")):
+            with suppress(Missing, OSError):
+                _PROGRAMS[name](run)
     return (yield)
 
 

@@ -8,9 +8,10 @@ from typing import Any, Literal, Self
 
 from tests.servers.binaries import find_binaries
 from tests.servers.ports import HOST, free_port
-from tests.servers.process import PATIENCE, ServerProcess
+from tests.servers.process import ServerProcess
 from tests.servers.run import Run
 from tests.servers.sql import execute
+from tests.servers.waiting import PATIENCE
 
 Mode = Literal["immediate", "fast"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from time import monotonic
 
 from tests.servers.run import Run
+from tests.servers.waiting import PATIENCE
 
-PATIENCE = 30
 _MOMENT = 0.01
 
 

@@ -50,9 +50,13 @@ class Run:
     def new_folder(self, name: str) -> Path:
         """An empty folder that servers may write to."""
         made = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
-        if self.account:
-            os.chown(made, pwd.getpwnam(self.account).pw_uid, -1)
+        self.give(made)
         return made
+
+    def give(self, path: Path) -> None:
+        """Makes the account of the servers the owner of a file or folder."""
+        if self.account:
+            os.chown(path, pwd.getpwnam(self.account).pw_uid, -1)
 
     def reachable(self, folder: Path) -> Path:
         """The folder with programs, or a copy if the account of the servers could not reach it."""

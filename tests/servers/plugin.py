@@ -26,6 +26,8 @@ _PROGRAMS: dict[str, Callable[[Run], object]] = {
     "postgres_server": find_binaries,
     "private_postgres": find_binaries,
     "private_redis": find_redis,
+    "redis_nodes": find_redis,
+    "redis_sentinel": find_redis,
     "redis_server": find_redis,
     "valkey_server": find_valkey,
 }

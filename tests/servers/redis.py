@@ -27,14 +27,14 @@ class Redis:
     thread.
     """
 
-    def __init__(self, run: Run, program: Path, name: str, *options: str) -> None:
+    def __init__(self, run: Run, program: Path, name: str, *options: str, port: int = 0) -> None:
         self._run = run
         self._program = program
         self._folder = run.new_folder(name)
         self._settings = self._folder / "redis.conf"
         self._password = ""
         self._replicas: list[Redis] = []
-        self.port = free_port()
+        self.port = port or free_port()
         self.pid = 0
         self.set(bind=HOST, port=str(self.port), dir=str(self._folder))
         command = [str(program), str(self._settings), *options]
@@ -72,9 +72,13 @@ class Redis:
     def set(self, **settings: str) -> None:
         """Writes settings that hold from the next start on."""
         self._password = settings.get("requirepass", self._password)
-        with self._settings.open("a", encoding="utf-8") as file:
-            file.writelines(f"{name.replace('_', '-')} {value}\n" for name, value in settings.items())
-        self._run.give(self._settings)  # some are written by the server, too
+        self.write("redis.conf", *(f"{name.replace('_', '-')} {value}" for name, value in settings.items()))
+
+    def write(self, name: str, *lines: str) -> None:
+        """Adds lines to a file in its folder, which the server may write, too."""
+        with (self._folder / name).open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        self._run.give(self._folder / name)
 
     def start(self, **settings: str) -> None:
         """Starts it on the port that it always had, and waits until it has read its data and answers."""

@@ -10,6 +10,8 @@ import redis
 
 from tests.servers.redis import Redis, execute
 from tests.servers.redis_binaries import OLDEST, find_redis, find_valkey
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_sentinel import RedisSentinel
 from tests.servers.run import Run
 
 SETTING = "HOLDFAST_TEST_REDIS"
@@ -57,6 +59,30 @@ def private_redis(servers: Run) -> Iterator[Redis]:
     server = Redis.make(servers, find_redis(servers), "private-redis")
     yield server
     server.remove()
+
+
+@pytest.fixture
+def redis_sentinel(servers: Run) -> Iterator[RedisSentinel]:
+    """A master, a replica and three Sentinels that only this test has."""
+    made = RedisSentinel(servers, find_redis(servers))
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def redis_nodes(servers: Run) -> Iterator[RedisCluster]:
+    """A cluster that the tests of this process share."""
+    made = RedisCluster(servers, find_redis(servers))
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def redis_cluster(redis_nodes: RedisCluster) -> RedisCluster:
+    """A cluster of three nodes, empty when the test begins, which may end and freeze them."""
+    redis_nodes.make_ready()
+    redis_nodes.flush()
+    return redis_nodes
 
 
 def _own(server: Redis) -> Iterator[str]:

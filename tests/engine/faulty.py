@@ -122,11 +122,20 @@ class FaultyPart:
         return call
 
 
+class FaultyLocks(FaultyPart):
+    """Its wake-ups are the store's own: they are plain calls."""
+
+    def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
+        stop: Callable[[], None] = self._part.listen(owner, wake)
+        return stop
+
+
 class FaultySession:
     def __init__(self, session: Session, faults: Faults, name: str) -> None:
         self._session = session
         self.jobs: Any = FaultyPart(session.jobs, faults, name)
         self.fleet: Any = FaultyPart(session.fleet, faults, name)
+        self.locks: Any = FaultyLocks(session.locks, faults, name)
         self.wakeups = session.wakeups
 
     async def close(self) -> None:

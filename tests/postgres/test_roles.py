@@ -251,6 +251,7 @@ async def test_an_admin_migrates_without_being_a_superuser(postgres_database: st
         )
         for (function,) in drop:
             await connection.execute(f"DROP FUNCTION {function}")
+        await connection.execute("DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token")
         store = PostgresStore.from_url(estate.store_url("admin"))
         applied = await store.migrations.apply()
         assert applied[0] == "0002_clock"

@@ -48,7 +48,7 @@ async def test_without_auto_migrate_the_missing_schema_is_told_and_nothing_made(
     assert await store.migrations.pending() == NAMES
     assert not file_of(tmp_path).exists()
     execute(file_of(tmp_path), "CREATE TABLE mine (x)")
-    with pytest.raises(SchemaMismatch, match=f"{NAMES[0]} missing; run: holdfast migrate"):
+    with pytest.raises(SchemaMismatch, match=f"{', '.join(NAMES)} missing; run: holdfast migrate"):
         await store.connect("default")
     assert tables(file_of(tmp_path)) == {"mine"}
     assert await store.migrations.apply() == NAMES

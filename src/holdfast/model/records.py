@@ -288,3 +288,32 @@ class QueueRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     name: str
     paused: bool
+
+
+class LockWish(msgspec.Struct, kw_only=True, frozen=True):
+    """A wish to hold a lock for `ttl`. Each has an owner of its own, and keeps it when it is repeated.
+
+    With a `place` an owner that cannot have the lock at once stands in line, for as long as that unless it
+    asks again.
+    """
+
+    name: str
+    owner: str
+    ttl: int
+    place: int = 0
+
+
+class LockAnswer(msgspec.Struct, kw_only=True, frozen=True):
+    """The token of the grant; else None, and how long until it could be granted if nobody did anything."""
+
+    token: int | None
+    after: int = 0
+
+
+class LockHold(msgspec.Struct, kw_only=True, frozen=True):
+    """One holding of a lock that shall last for `ttl` more, counted from the store's now."""
+
+    name: str
+    owner: str
+    token: int
+    ttl: int

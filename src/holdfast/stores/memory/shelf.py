@@ -9,6 +9,7 @@ from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
 from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord, as_added
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Ready
+from holdfast.stores.memory.locks import LockShelf
 
 copied: Callable[[JobRecord], JobRecord] = methodcaller("__copy__")
 
@@ -36,6 +37,7 @@ class Shelf:
         self.finished: deque[tuple[int, str]] = deque()
         self.workers: dict[str, tuple[WorkerRecord, int]] = {}
         self.listeners = Listeners()
+        self.locks = LockShelf()
         self._left_behind = 0
 
     def lane(self, queue: str) -> Lane:

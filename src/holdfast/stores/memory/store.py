@@ -11,6 +11,7 @@ from holdfast.model.errors import ConfigurationError
 from holdfast.store import Migrations, Transactions
 from holdfast.stores.memory.fleet import MemoryFleet
 from holdfast.stores.memory.jobs import MemoryJobs
+from holdfast.stores.memory.locks import MemoryLocks
 from holdfast.stores.memory.shelf import Shelf
 
 Clock: TypeAlias = Callable[[], int]
@@ -56,6 +57,7 @@ class MemorySession:
     def __init__(self, shelf: Shelf, lock: Lock, clock: Clock) -> None:
         self.jobs = MemoryJobs(shelf, lock, clock)
         self.fleet = MemoryFleet(shelf, lock, clock)
+        self.locks = MemoryLocks(shelf.locks, lock, clock)
         self.wakeups = MemoryWakeups(shelf, lock)
 
     async def close(self) -> None:

@@ -47,6 +47,10 @@ class Address:
         """The channel on which wake-ups of a namespace are told."""
         return f"hf.{self.schema}.{self.prefix}{ns}"
 
+    def lock_channel(self, ns: int) -> str:
+        """The channel on which those who wait for a lock of a namespace are called."""
+        return f"{self.channel(ns)}.lock"
+
 
 def parse(url: str) -> Address:
     """The address that a URL names. What is not ours in its query is the driver's."""

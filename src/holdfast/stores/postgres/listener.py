@@ -16,6 +16,7 @@ from holdfast.stores.listeners import Listeners
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.bell import process_mark
 from holdfast.stores.postgres.driver import FAULTS, Connection, connect
+from holdfast.stores.waiters import Waiters
 
 TRIAL_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 30.0
@@ -29,16 +30,30 @@ _log = logging.getLogger("holdfast.store")
 class PostgresWakeups:
     """Wake-ups of one namespace for the event loop of one session."""
 
-    def __init__(self, address: Address, ns: int, listeners: Listeners) -> None:
+    def __init__(self, address: Address, ns: int, listeners: Listeners, waiters: Waiters) -> None:
         self._address = address
         self._channel = address.channel(ns)
+        self._lock_channel = address.lock_channel(ns)
         self._listeners = listeners
+        self._waiters = waiters
+        self.is_deaf = not address.notify
+        """Whether it is known that nothing will be heard."""
         self._loop = asyncio.get_running_loop()
         self._wanted = 0
         self._task: asyncio.Task[None] | None = None
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._listeners.add(wake)
+        end_hearing = self.hear()
+
+        def stop() -> None:
+            end()
+            end_hearing()
+
+        return stop
+
+    def hear(self) -> Callable[[], None]:
+        """Listens for whoever waits, until what it gives back is called."""
         is_over = False
         self._call(self._begin)
 
@@ -46,7 +61,6 @@ class PostgresWakeups:
             nonlocal is_over
             if not is_over:
                 is_over = True
-                end()
                 self._call(self._end)
 
         return stop
@@ -110,13 +124,18 @@ class PostgresWakeups:
             elif told != process_mark() and not told.startswith(TRIAL):
                 self._listeners.wake()
 
+        def called(_connection: Connection, _pid: int, _channel: str, owner: str) -> None:
+            self._waiters.wake([owner])
+
         def ended(_connection: Connection) -> None:
             gone.set()
 
         connection.add_termination_listener(ended)
         await connection.add_listener(self._channel, heard)
+        await connection.add_listener(self._lock_channel, called)
         await self._try()
         self._listeners.wake()
+        self._waiters.wake_all()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 await tried.wait()
@@ -126,7 +145,9 @@ class PostgresWakeups:
                 _log.warning(
                     "wake-ups do not arrive, probably because of a pooler; polling", extra={"fields": fields}
                 )
+                self.is_deaf = True
                 return False
+        self.is_deaf = False
         while self._wanted and not gone.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_SECONDS):

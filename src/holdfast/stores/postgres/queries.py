@@ -102,6 +102,9 @@ class Queries:
         SELECT k.name, coalesce(q.paused, false)
         FROM known AS k LEFT JOIN holdfast.queue AS q ON q.ns = $1 AND q.name = k.name
         WHERE k.name IS NOT NULL ORDER BY k.name"""
+    lock_acquire: str = "SELECT * FROM holdfast.lock_acquire_v1($1, $2, $3, $4, $5, $6)"
+    lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
+    lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
     notify: str = "SELECT pg_notify($1, $2)"
 
 

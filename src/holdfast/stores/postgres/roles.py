@@ -19,7 +19,8 @@ _READ = (
     "finished",
     "jobs",
 )
-_CHANGED = ("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue")
+_LOCKED = ("lock", "lock_line", "lock_token")
+_CHANGED = ("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", *_LOCKED)
 _ADDING = ("now_v1", "namespace_v1", "add_v1", "add_json_v1")
 
 _ROLES = """-- The roles of Holdfast. Run this after `holdfast migrate`, and again after each upgrade, as a

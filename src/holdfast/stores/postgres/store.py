@@ -12,15 +12,17 @@ from holdfast.stores.postgres.faults import translated
 from holdfast.stores.postgres.fleet import PostgresFleet
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.listener import PostgresWakeups
+from holdfast.stores.postgres.locks import PostgresLocks
 from holdfast.stores.postgres.queries import queries
 from holdfast.stores.postgres.schema import PostgresMigrations, missing
 from holdfast.stores.postgres.transactions import PostgresTransactions
+from holdfast.stores.waiters import Waiters
 
 
 class PostgresSession:
     """One namespace of a database, for one event loop."""
 
-    def __init__(self, database: Database, ns: int, listeners: Listeners) -> None:
+    def __init__(self, database: Database, ns: int, listeners: Listeners, waiters: Waiters) -> None:
         address = database.address
         known = queries(address)
         self._database = database
@@ -28,7 +30,8 @@ class PostgresSession:
         self._is_closed = False
         self.jobs = PostgresJobs(database, known, ns, self._bell)
         self.fleet = PostgresFleet(database, known, ns, self._bell)
-        self.wakeups = PostgresWakeups(address, ns, listeners)
+        self.wakeups = PostgresWakeups(address, ns, listeners, waiters)
+        self.locks = PostgresLocks(database, known, ns, waiters, self.wakeups)
 
     async def close(self) -> None:
         if not self._is_closed:
@@ -45,6 +48,7 @@ class PostgresStore:
         self._address = address
         self._auto_migrate = auto_migrate is True
         self._listeners: defaultdict[int, Listeners] = defaultdict(Listeners)
+        self._waiters: defaultdict[int, Waiters] = defaultdict(Waiters)
         self.migrations = PostgresMigrations(address)
         self.transactions = PostgresTransactions(address)
 
@@ -71,7 +75,7 @@ class PostgresStore:
         except BaseException:
             await database.close()
             raise
-        return PostgresSession(database, ns, self._listeners[ns])
+        return PostgresSession(database, ns, self._listeners[ns], self._waiters[ns])
 
     async def facts(self) -> dict[str, str]:
         try:

@@ -11,15 +11,17 @@ from holdfast.stores.resilient.breaker import Breaker
 from holdfast.stores.resilient.fleet import ResilientFleet
 from holdfast.stores.resilient.guard import Guard
 from holdfast.stores.resilient.jobs import ResilientJobs
+from holdfast.stores.resilient.locks import ResilientLocks
 
 
 class ResilientSession:
-    """A session whose jobs and fleet survive transient faults."""
+    """A session whose jobs, fleet and locks survive transient faults."""
 
     def __init__(self, session: Session, guard: Guard) -> None:
         self._session = session
         self.jobs = ResilientJobs(session.jobs, guard)
         self.fleet = ResilientFleet(session.fleet, guard)
+        self.locks = ResilientLocks(session.locks, guard)
 
     @property
     def wakeups(self) -> Wakeups | None:

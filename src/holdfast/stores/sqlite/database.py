@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+from collections import defaultdict
 from threading import Lock
 from typing import ClassVar, TypeVar
 
@@ -15,6 +16,7 @@ from holdfast.stores.sqlite.connection import opened
 from holdfast.stores.sqlite.listeners import Listeners
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.writer import Writer
+from holdfast.stores.waiters import Waiters
 
 T = TypeVar("T")
 
@@ -44,6 +46,7 @@ class Database:
         self._writer: Writer | None = None
         self._readers: dict[str, Reader] = {}
         self.listeners = Listeners(self._watch)
+        self.waiters: defaultdict[int, Waiters] = defaultdict(Waiters)
 
     @classmethod
     def share(cls, address: Address, clock: Clock | None) -> "Database":

@@ -9,6 +9,7 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.facts import facts
 from holdfast.stores.sqlite.fleet import SqliteFleet
 from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.locks import SqliteLocks
 from holdfast.stores.sqlite.namespaces import find_namespace, make_namespace
 from holdfast.stores.sqlite.schema import SqliteMigrations
 from holdfast.stores.sqlite.transactions import SqliteTransactions
@@ -32,6 +33,7 @@ class SqliteSession:
         self._database: Database | None = database
         self.jobs = SqliteJobs(database, ns)
         self.fleet = SqliteFleet(database, ns)
+        self.locks = SqliteLocks(database, ns)
         self.wakeups = SqliteWakeups(database, ns)
 
     async def close(self) -> None:

@@ -46,6 +46,7 @@ TOPICS = (
     "fleet",
     "instants",
     "keys",
+    "locks",
     "machine",
     "moves",
     "namespaces",
@@ -69,6 +70,7 @@ from holdfast.testing.conformance.find import CountPromises, FindPromises, Prune
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
 from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
+from holdfast.testing.conformance.locks import LockPromises  # noqa: E402
 from holdfast.testing.conformance.moves import MovePromises  # noqa: E402
 from holdfast.testing.conformance.namespaces import NamespacePromises  # noqa: E402
 from holdfast.testing.conformance.optional import (  # noqa: E402
@@ -83,6 +85,7 @@ from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
 __all__ = [
     "Case",
+    "LockPromises",
     "MigrationPromises",
     "Promises",
     "StoreConformance",

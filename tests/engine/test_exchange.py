@@ -1,6 +1,7 @@
 """Ticks whose answers are lost, late or refused: nothing is done twice, and one bad move stands alone."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -155,10 +156,10 @@ async def test_a_due_time_that_passes_while_all_slots_are_taken_does_not_spin(
     steps = 0
     step = Pump._step
 
-    async def counted(pump: Pump) -> None:
+    async def counted(pump: Pump, exchange: Exchange, other: Exchange) -> None:
         nonlocal steps
         steps += 1
-        await step(pump)
+        await step(pump, exchange, other)
 
     monkeypatch.setattr(Pump, "_step", counted)
     rig = Rig(concurrency=1, lease_seconds=1)
@@ -208,7 +209,9 @@ async def test_giving_up_just_when_a_call_runs_out_of_time_harms_nothing() -> No
     rig = Rig()
     rig.faults.plan("tick", hangs=True, times=float("inf"))
     jobs = (await rig.store.connect("default")).jobs
-    exchange = Exchange(jobs, "worker", 0.01, rig.notices, lambda hold, why: pytest.fail(why), lambda: None)
+    exchange = Exchange(
+        jobs, "worker", count(1), 0.01, rig.notices, lambda hold, why: pytest.fail(why), lambda: None
+    )
     sending = asyncio.create_task(exchange.send([], None))
     loop = asyncio.get_running_loop()
     failed: list[dict[str, Any]] = []

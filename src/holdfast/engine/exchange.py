@@ -1,4 +1,4 @@
-"""One tick at a time, until the store has answered it.
+"""One tick after another, each until the store has answered it.
 
 An unknown outcome is settled before anything new is sent: the same tick goes out again, and the store gives
 the first answer. A fault that is not transient is narrowed down to the move that causes it, so that one bad
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.engine.hold import Hold, now
@@ -45,17 +45,18 @@ class Answer:
 
 
 class Exchange:
-    """Sends the ticks of one worker.
+    """Sends ticks of one worker, one at a time.
 
-    `unrecordable` gives the move to record instead of one that cannot be. `cut_off` is called when the caller
-    is cancelled while a tick is under way: its answer is still waited for, once, because what it claimed
-    would otherwise be held by nobody.
+    `seqs` numbers them, for all exchanges of the worker. `unrecordable` gives the move to record instead of
+    one that cannot be. `cut_off` is called when the caller is cancelled while a tick is under way: its answer
+    is still waited for, once, because what it claimed would otherwise be held by nobody.
     """
 
     def __init__(
         self,
         jobs: JobStore,
         worker: str,
+        seqs: Iterator[int],
         call_timeout: float,
         notices: Notices,
         unrecordable: Callable[[Hold, str], Move],
@@ -67,13 +68,16 @@ class Exchange:
         self._outage = Outage(worker, notices, "tick_failed")
         self._unrecordable = unrecordable
         self._cut_off = cut_off
-        self._seq = 0
+        self._seqs = seqs
+        self.is_busy = False
+        self.is_unsettled = False
         self._is_over = False
         self._was_cancelled = False
         self._waiting: asyncio.Timeout | None = None
 
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
         """The store's answer. Waits out an outage; raises only when the store refuses even an empty tick."""
+        self.is_busy = True
         try:
             return await self._insist(reports, want)
         except GaveUp:
@@ -82,7 +86,9 @@ class Exchange:
             if not reports:
                 raise
             log.exception("tick refused", extra={"fields": {"worker": self._worker, "moves": len(reports)}})
-        return Answer(*await self._settle(reports), None, now())
+            return Answer(*await self._settle(reports), None, now())
+        finally:
+            self.is_busy = self.is_unsettled = False
 
     def give_up(self) -> None:
         """Ends the waiting for a store that does not answer: `send` raises GaveUp."""
@@ -91,8 +97,7 @@ class Exchange:
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:
-        self._seq += 1
-        tick = Tick(worker=self._worker, seq=self._seq, moves=[move for _, move in reports], want=want)
+        tick = Tick(worker=self._worker, seq=next(self._seqs), moves=[move for _, move in reports], want=want)
         sent: float | None = None
         waits = pauses()
         while True:
@@ -117,6 +122,7 @@ class Exchange:
                 return Answer(reports, ticked.verdicts, ticked, sent)
             finally:
                 self._waiting = None
+            self.is_unsettled = True
             await self._rest(next(waits))
 
     async def _rest(self, pause: float) -> None:

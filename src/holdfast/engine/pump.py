@@ -1,23 +1,27 @@
 """The loop between store and slots.
 
 It is paced by its own ticks: while one is in flight, finished attempts and free slots gather, and when it
-returns the next one leaves with all of them. When there is nothing to do it waits for a wake-up, the next due
-time, or the poll.
+returns the next one leaves with all of them. If a crowd gathers before it returns, a second tick takes that
+along, so that store and handlers need not wait for each other. When there is nothing to do it waits for a
+wake-up, the next due time, or the poll.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from contextlib import suppress
 
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
-from holdfast.engine.exchange import Answer, Exchange, GaveUp, Report
+from holdfast.engine.exchange import Answer, Exchange, GaveUp
 from holdfast.engine.forks import guarding
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.notices import Notices
+from holdfast.engine.outbox import Outbox
+from holdfast.engine.registration import Registration
 from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
 from holdfast.model.lifecycle import State
@@ -55,29 +59,41 @@ class Pump:
         self._session = session
         self._worker = worker
         self._settings = settings
-        self._call_timeout = settings.timing.call_timeout / SECOND
         self._ledger = ledger
         self._notices = notices
         self._loop = asyncio.get_running_loop()
         self._kick = asyncio.Event()
-        self._outbox: list[Report] = []
-        self._answer: Answer | None = None
+        self._outbox = Outbox(settings.batch)
+        self._crowd = max(settings.batch // 2, 1)
+        self._crowded = asyncio.Event()
+        self._answers: list[Answer] = []
+        self._asked = 0
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
-        self._is_registered = True
-        self._registered = 0.0
+        self._registration = Registration(session.fleet, worker, settings)
         self._reviewed = 0.0
         self._ticked = 0.0
         self._is_stopping = False
         self._was_cut_off = False
         self._has_given_up = False
+        self._failure: Exception | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self.was_cut_short = False
         self.has_failed = False
         self.slots = Slots(
             runner, settings.concurrency, settings.kill_seconds, self._report, self._verify, self._stuck
         )
-        self._exchange = Exchange(
-            session.jobs, worker.id, self._call_timeout, notices, self.slots.unrecordable, self._cut_off
+        seqs = itertools.count(1)
+        self._first, self._second = (
+            Exchange(
+                session.jobs,
+                worker.id,
+                seqs,
+                settings.timing.call_timeout / SECOND,
+                notices,
+                self.slots.unrecordable,
+                self._cut_off,
+            )
+            for _ in range(2)
         )
         self._confirmations = Confirmations(session.jobs, ledger, settings, self._uncommitted)
 
@@ -88,6 +104,7 @@ class Pump:
         """
         wakeups = self._session.wakeups
         end_listening = wakeups.listen(self.wake) if wakeups is not None else None
+        crowd = self._loop.create_task(self._serve_crowd())
         try:
             with guarding(self._loop):
                 await self._serve(until_idle=until_idle)
@@ -101,6 +118,7 @@ class Pump:
                 end_listening()
             for timer in self._timers:
                 timer.cancel()
+            await self._dismiss(crowd)
             self._confirmations.close()
             await self.slots.close()
         if self._was_cut_off:
@@ -151,56 +169,91 @@ class Pump:
         except RuntimeError:
             log.debug("stop after the end", extra={"fields": {"worker": self._worker.id}})
 
+    async def _dismiss(self, crowd: asyncio.Task[None]) -> None:
+        """Ends the second line of ticks; one that is still in flight there is given up."""
+        self._second.give_up()
+        if not self._second.is_busy:
+            crowd.cancel()
+        await asyncio.wait([crowd])
+
     async def _serve(self, *, until_idle: bool) -> None:
         while not self._has_given_up:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             try:
-                await self._step()
+                await self._step(self._first, self._second)
             except GaveUp:
                 return
             if self._is_done(until_idle=until_idle):
                 return
             await self._pause()
 
+    async def _serve_crowd(self) -> None:
+        """Sends the second tick, whenever a crowd gathers while the first is in flight."""
+        try:
+            while not self._has_given_up:
+                await self._crowded.wait()
+                self._crowded.clear()
+                if self._first.is_busy and len(self._outbox) >= self._crowd:
+                    await self._step(self._second, self._first)
+                    self._kick.set()
+        except GaveUp:
+            return
+        except Exception as error:  # noqa: BLE001  raised where the worker waits for it
+            self._failure = error
+            self._kick.set()
+
     def _is_done(self, *, until_idle: bool) -> bool:
         slots = self.slots
-        if self._outbox or self._confirmations:
+        if len(self._outbox) or self._second.is_busy or self._confirmations:
             return False
         if self._is_stopping:
             return not slots.buffer and slots.running <= slots.stuck
-        if not until_idle or self._appetite.hungry or not self._is_registered:
+        if not until_idle or self._appetite.hungry or not self._registration.holds:
             return False
         return len(self._ledger) <= len(slots.stuck)
 
-    async def _step(self) -> None:
-        """One turn: say what is finished, and ask for more."""
+    async def _step(self, exchange: Exchange, other: Exchange) -> None:
+        """One turn: say what is finished, and ask for more. Nothing new while the other does not know."""
         slots, appetite = self.slots, self._appetite
+        if other.is_unsettled:
+            self._digest()
+            return
         want = None
         if not self._is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, slots.waiting + self._undigested)
-        reports = self._take_reports()
+            want = appetite.want(slots.free, slots.waiting + self._undigested + self._asked)
+        if now() - self._reviewed > REVIEW_SECONDS:
+            self._review()
+        reports = self._outbox.take()
         if not reports and want is None and not self._wants_to_listen():
             self._digest()
             return
         sent = now()
+        limit = 0 if want is None else want.limit
+        self._asked += limit
         try:
-            answer = await self._exchange.send(reports, want)
+            answer = await exchange.send(reports, want)
         finally:
+            self._asked -= limit
+            self._outbox.settle(reports)
             self._digest()
         self._ticked = now()
         run_times = [
             move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
         ]
         appetite.observe(run_times, self._ticked - sent)
-        self._answer = answer
+        self._answers.append(answer)
         if answer.ticked is None:
             appetite.hungry = True
         elif want is not None:
             appetite.feed(want, answer.ticked)
             if not answer.ticked.registered:
                 self._digest()
-                await self._register()
+                if await self._registration.renew():
+                    appetite.hungry = True
                 return
-            self._is_registered = True
+            self._registration.holds = True
         if self._undigested > FEW and appetite.hungry and not self._is_stopping:
             # The next tick leaves first; the store works on it while this answer is taken in.
             self._loop.call_soon(self._digest)
@@ -209,39 +262,35 @@ class Pump:
 
     @property
     def _undigested(self) -> int:
-        """How many jobs were claimed by the last tick and are not taken in yet."""
-        return len(self._answer.ticked.claimed) if self._answer and self._answer.ticked else 0
+        """How many jobs were claimed and are not taken in yet."""
+        return sum(len(answer.ticked.claimed) for answer in self._answers if answer.ticked)
 
     def _digest(self) -> None:
-        """Takes in the last answer, unless that is done."""
-        answer, self._answer = self._answer, None
-        if answer is None:
-            return
-        for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
-            if move.outcome is None:
-                self._start_settled(hold, verdict)
-            else:
-                self._ledger.settle(hold, move, verdict)
-        if answer.ticked is not None:
-            self._take_in(answer.ticked, answer.sent)
-        self.slots.fill()
-
-    def _take_reports(self) -> list[Report]:
-        batch = self._settings.batch
-        if now() - self._reviewed > REVIEW_SECONDS:
-            self._review()
-        reports, self._outbox = self._outbox[:batch], self._outbox[batch:]
-        return reports
+        """Takes in the answers, unless that is done."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
+                if move.outcome is None:
+                    self._start_settled(hold, verdict)
+                else:
+                    self._ledger.settle(hold, move, verdict)
+            if answer.ticked is not None:
+                self._take_in(answer.ticked, answer.sent)
+        if answers:
+            self.slots.fill()
 
     def _review(self) -> None:
         """Shows long attempts as running, and gives back what has waited too long for a slot."""
         self._reviewed = now()
         before = self._reviewed - REVIEW_SECONDS
-        self._outbox += [
-            (hold, start(hold.record, hold.elapsed() or 0))
-            for hold in self.slots.running
-            if not hold.start_recorded and hold.started is not None and hold.started < before
-        ]
+        for hold in self.slots.running:
+            if (
+                hold.started is not None
+                and hold.started < before
+                and not hold.start_recorded
+                and not self._outbox.is_starting(hold)
+            ):
+                self._outbox.put(hold, start(hold.record, hold.elapsed() or 0))
         oldest = self._reviewed - self._settings.prefetch_seconds
         if any(hold.claimed <= oldest for hold in self.slots.buffer):
             self.slots.give_back("waited too long for a slot", lambda hold: hold.claimed > oldest)
@@ -260,21 +309,6 @@ class Pump:
         if ticked.paused and slots.buffer:
             slots.give_back("queue paused", lambda hold: hold.record.queue not in ticked.paused)
 
-    async def _register(self) -> None:
-        """Makes itself known again, after a pause so long that the store took this worker for dead."""
-        self._is_registered = False
-        try:
-            async with asyncio.timeout(self._call_timeout):
-                await self._session.fleet.register(self._worker, self._settings.timing.lease)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is tried again at the next poll
-            fields = {"worker": self._worker.id, "error": str(error) or type(error).__name__}
-            log.warning("cannot register", extra={"fields": fields})
-        else:
-            # A store that forgets at once is asked again at the next poll, not all the time.
-            self._is_registered = now() - self._registered > self._settings.poll_seconds
-            self._registered = now()
-            self._appetite.hungry = True
-
     def _start_settled(self, hold: Hold, verdict: Verdict) -> None:
         if verdict is Verdict.ACCEPTED:
             hold.record.state = State.RUNNING
@@ -286,8 +320,10 @@ class Pump:
             self.slots.tell(hold, Stop.LEASE_LOST)
 
     def _report(self, hold: Hold, move: Move) -> None:
-        self._outbox.append((hold, move))
+        self._outbox.put(hold, move)
         self._kick.set()
+        if len(self._outbox) >= self._crowd:
+            self._crowded.set()
 
     def _verify(self, hold: Hold, outcome: Succeeded) -> None:
         self._confirmations.ask(hold, outcome, self._kick.set)
@@ -316,7 +352,8 @@ class Pump:
             "ending before the store heard of everything", extra={"fields": {"worker": self._worker.id}}
         )
         self.was_cut_short = self._has_given_up = True
-        self._exchange.give_up()
+        self._first.give_up()
+        self._second.give_up()
         self._kick.set()
 
     def _cut_off(self) -> None:
@@ -330,16 +367,25 @@ class Pump:
 
     async def _pause(self) -> None:
         """Waits until there is something to say or to ask for."""
-        slots, appetite = self.slots, self._appetite
-        if self._answer is not None:
+        if self._answers:
             return
         self._kick.clear()
-        may_claim = not self._is_stopping and self._is_registered and slots.free > slots.waiting
-        if self._outbox or (appetite.hungry and may_claim):
+        if self._has_errand:
             await asyncio.sleep(0)
             return
         try:
-            async with asyncio.timeout(appetite.pause()):
+            async with asyncio.timeout(self._appetite.pause()):
                 await self._kick.wait()
         except TimeoutError:
-            appetite.time_passed()
+            self._appetite.time_passed()
+
+    @property
+    def _has_errand(self) -> bool:
+        """Whether a tick is to leave now. While another is in flight, one leaves for a crowd or for want."""
+        slots = self.slots
+        if self._second.is_unsettled:
+            return False
+        if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
+            return False
+        may_claim = not self._is_stopping and self._registration.holds and slots.free > slots.waiting
+        return bool(self._outbox) or (self._appetite.hungry and may_claim)

@@ -1,4 +1,4 @@
-"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, and what other packages register.
+"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, Redis, and those of other packages.
 
 Each is opened by its URL; `open_store` imports it when it is asked for. What a store must do is written in
 `holdfast.store`, and checked by `holdfast.testing.conformance`.
@@ -15,13 +15,20 @@ from holdfast.store import Store
 __all__ = ["open_store"]
 
 GROUP = "holdfast.stores"
+_REDIS = [
+    name + secure + way
+    for name in ("redis", "valkey")
+    for secure in ("", "s")
+    for way in ("", "+sentinel", "+cluster", "+unix")
+]
 _BUILT_IN = {
     "memory": ("holdfast.stores.memory", "MemoryStore"),
     "sqlite": ("holdfast.stores.sqlite", "SqliteStore"),
     "postgresql": ("holdfast.stores.postgres", "PostgresStore"),
     "postgres": ("holdfast.stores.postgres", "PostgresStore"),
+    **dict.fromkeys(_REDIS, ("holdfast.stores.redis", "RedisStore")),
 }
-_NETWORKED = {"postgresql": "postgres", "postgres": "postgres"}
+_NETWORKED = {"postgresql": "postgres", "postgres": "postgres", **dict.fromkeys(_REDIS, "redis")}
 """Those between whom and us much can happen, with the extra that installs what they need."""
 
 

@@ -1,0 +1,110 @@
+"""The connection of one session, and the scripts that are run on it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.model.errors import StoreUnavailable
+from holdfast.stores.redis.address import Address
+from holdfast.stores.redis.faults import is_elsewhere, translated
+from holdfast.stores.redis.finder import Finder
+from holdfast.stores.redis.scripts import script
+from holdfast.stores.redis.wire import FAULTS, ReplyError, Wire
+
+Clock = Callable[[], int]
+
+_HOPS: Final = 5
+"""How often a Cluster may send a call on before it is given up."""
+
+
+class Database:
+    """One namespace of a server. The server's clock counts, unless a test gives one of its own."""
+
+    def __init__(self, address: Address, namespace: str, clock: Clock | None = None) -> None:
+        self.address = address
+        self.finder = Finder(address)
+        self.prefix = address.key(namespace)
+        self._records = self.prefix + b"m"
+        self._clock = clock
+        self._wire: Wire | None = None
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    async def run(self, name: str, *args: object, writes: bool = True) -> Any:
+        """What a script answers. All its arguments are values."""
+        told = script(name)
+        now = b"" if self._clock is None else self._clock()
+        command = ("EVALSHA", told.sha, 1, self._records, now, *args)
+        wire = await self._connected()
+        is_sent = False
+        try:
+            async with asyncio.timeout(self.address.patience):
+                for _ in range(_HOPS):
+                    try:
+                        answer = wire.ask(*command)
+                        is_sent = writes
+                        return await answer
+                    except ReplyError as error:
+                        is_sent = False
+                        if error.code == "NOSCRIPT":
+                            command = ("EVAL", told.text, *command[2:])
+                        elif error.code == "MOVED":
+                            wire = await self._moved(wire, error)
+                        elif error.code == "ASK":
+                            is_sent = writes
+                            return await self._ask_once(error, ("EVAL", told.text, *command[2:]))
+                        else:
+                            raise
+                raise StoreUnavailable(f"{self.address.place}: the Cluster sends on in circles")
+        except TimeoutError as error:
+            # Its server may be stuck: whoever comes next tries another connection.
+            wire.close(f"no answer within {self.address.patience:g} s")
+            silence = TimeoutError(f"no answer within {self.address.patience:g} s")
+            raise translated(silence, self.address.place, sent=is_sent) from error
+        except FAULTS as error:
+            if is_elsewhere(error):
+                wire.close(str(error))
+            raise translated(error, self.address.place, sent=is_sent) from error
+
+    async def ask(self, *command: object) -> Any:
+        """What the server answers to a command that changes nothing."""
+        wire = await self._connected()
+        try:
+            async with asyncio.timeout(self.address.patience):
+                return await wire.ask(*command)
+        except FAULTS as error:
+            raise translated(error, self.address.place, sent=False) from error
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._wire is not None:
+            self._wire.close()
+
+    async def _connected(self) -> Wire:
+        wire = self._wire
+        if wire is not None and wire.is_open:
+            return wire
+        async with self._opening:
+            if self._is_closed:
+                raise StoreUnavailable(f"{self.address.place}: the session is closed; nothing was written")
+            if self._wire is None or not self._wire.is_open:
+                try:
+                    self._wire = await self.finder.open()
+                except FAULTS as error:
+                    raise translated(error, self.address.place, sent=False) from error
+            return self._wire
+
+    async def _moved(self, wire: Wire, error: ReplyError) -> Wire:
+        self.finder.follow(error)
+        wire.close("the Cluster has the namespace elsewhere")
+        return await self._connected()
+
+    async def _ask_once(self, error: ReplyError, command: tuple[object, ...]) -> Any:
+        """The answer of the server to which the slot is just moving."""
+        wire = await self.finder.open_at(self.finder.follow(error))
+        try:
+            asking, answer = wire.ask("ASKING"), wire.ask(*command)
+            await asking
+            return await answer
+        finally:
+            wire.close()

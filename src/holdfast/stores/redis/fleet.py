@@ -1,0 +1,58 @@
+"""Workers and queues."""
+
+from struct import Struct
+
+import msgspec
+
+from holdfast.model.records import QueueRecord, WorkerRecord
+from holdfast.model.timing import SECOND
+from holdfast.stores.redis.bell import Bell
+from holdfast.stores.redis.database import Database
+
+_DAY = 86_400 * SECOND
+_TIMES = Struct(">qqq")
+_LIVE = frozenset(b"0125")
+"""Counts of jobs that are not finished, by their first letter."""
+
+_encode = msgspec.msgpack.encode
+_decode = msgspec.msgpack.Decoder(WorkerRecord).decode
+
+
+class RedisFleet:
+    """Workers and queues of one namespace."""
+
+    def __init__(self, database: Database, bell: Bell) -> None:
+        self._database = database
+        self._bell = bell
+
+    async def register(self, worker: WorkerRecord, lease: int) -> None:
+        await self._database.run("register", worker.id, lease, _encode(worker))
+
+    async def beat(self, worker_id: str, lease: int) -> bool:
+        known: int = await self._database.run("beat", worker_id, lease)
+        return known == 1
+
+    async def retire(self, worker_id: str) -> None:
+        await self._database.run("retire", worker_id)
+
+    async def workers(self) -> list[WorkerRecord]:
+        found: list[WorkerRecord] = []
+        for said, times, live in await self._database.run("workers", _DAY):
+            started, seen, _ = _TIMES.unpack(times)
+            found.append(msgspec.structs.replace(_decode(said), started=started, seen=seen, live=live == 1))
+        return sorted(found, key=lambda worker: worker.id)
+
+    async def pause(self, queue: str) -> None:
+        await self._database.run("pause", b"", queue, b"1")
+
+    async def resume(self, queue: str) -> None:
+        wake = self._bell.strike()
+        await self._database.run("pause", wake, queue, b"0")
+        self._bell.struck(wake)
+
+    async def queues(self) -> list[QueueRecord]:
+        counts, pauses = await self._database.run("queues", writes=False)
+        paused = dict(zip(pauses[::2], pauses[1::2], strict=True))
+        names = {field[1:] for field in counts if field[0] in _LIVE} | set(paused)
+        found = [QueueRecord(name=name.decode(), paused=paused.get(name) == b"1") for name in names]
+        return sorted(found, key=lambda queue: queue.name)

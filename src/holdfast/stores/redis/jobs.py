@@ -1,0 +1,182 @@
+"""The job operations: each one script."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.errors import KeyConflict
+from holdfast.model.lifecycle import EDITABLE, edit_source
+from holdfast.model.records import (
+    Added,
+    AttemptRecord,
+    Edit,
+    Extension,
+    Held,
+    JobRecord,
+    NewJob,
+    Query,
+    QueueCount,
+    Tick,
+    Ticked,
+)
+from holdfast.stores.redis.adding import answers, packed
+from holdfast.stores.redis.bell import Bell
+from holdfast.stores.redis.database import Database
+from holdfast.stores.redis.finding import find
+from holdfast.stores.redis.moving import Batch, may_wake
+from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
+
+_HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
+_FIRST = {"add": 4, "tick": 9}
+"""Where the arguments begin to which others refer, as a script counts them."""
+
+_encode = msgspec.msgpack.encode
+_as_text = msgspec.json.encode
+
+
+class RedisJobs:
+    """Jobs of one namespace."""
+
+    def __init__(self, database: Database, bell: Bell) -> None:
+        self._database = database
+        self._bell = bell
+
+    async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
+        if not jobs:
+            return []
+        wake = self._bell.strike()
+        told = await self._database.run("add", wake, *packed(jobs, _FIRST["add"]))
+        self._bell.struck(wake)
+        return answers(jobs, told)
+
+    async def tick(self, tick: Tick) -> Ticked:
+        batch = Batch(tick.moves, _FIRST["tick"])
+        want = tick.want
+        wakes = may_wake(tick.moves)
+        wake = self._bell.strike() if wakes else b""
+        (
+            registered,
+            next_due,
+            refused,
+            verdicts,
+            asked,
+            paused,
+            records,
+            bodies,
+            extras,
+        ) = await self._database.run(
+            "tick",
+            wake,
+            tick.worker,
+            tick.seq,
+            b"1" if tick.repeat else b"0",
+            batch.plain,
+            batch.others,
+            _encode(want) if want else b"",
+            *batch.values,
+        )
+        if wakes:
+            self._bell.struck(wake)
+        claimed = list(map(made, records, bodies))
+        for place, result, extra in extras:
+            claimed[place] = made(records[place], bodies[place], result, extra)
+        return Ticked(
+            verdicts=batch.verdicts(refused, verdicts),
+            claimed=claimed,
+            cancel_asked=_asked(asked),
+            paused=frozenset(queue.decode() for queue in paused),
+            next_due=None if next_due is None else int(next_due),
+            registered=registered == 1,
+        )
+
+    async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
+        if not extensions:
+            return []
+        wishes = _encode([_wish(extension) for extension in extensions])
+        told: bytes = await self._database.run("extend", worker, wishes)
+        return [_HELD[letter] for letter in told.decode()]
+
+    async def expired(self, limit: int) -> list[JobRecord]:
+        return [job(told) for told in await self._database.run("expired", limit, writes=False)]
+
+    async def edit(self, job_id: str, version: int, edit: Edit) -> JobRecord | None:
+        fits = [edit_source(edit.path)] if edit.path else list(EDITABLE)
+        sent = {
+            **msgspec.structs.asdict(edit),
+            "job": job_id,
+            "version": version,
+            "from": "".join(str(CODES[state]) for state in fits if state is not None),
+            "to": CODES[edit.path[-1]] if edit.path else None,
+            "priority": None if edit.priority is None else number(edit.priority),
+            "due": None if edit.due is None else number(edit.due),
+            "tags": None if edit.tags is None else _as_text(edit.tags).decode(),
+            "reason": clean(edit.reason),
+        }
+        wake = self._bell.strike()
+        told = await self._database.run("edit", wake, _encode(sent))
+        self._bell.struck(wake)
+        if told is None:
+            return None
+        if isinstance(told, bytes):
+            raise KeyConflict(f"key {edit.key or 'of the job'!r} is held by job {told.decode()}")
+        return job(told)
+
+    async def delete(self, job_id: str) -> bool:
+        gone: int = await self._database.run("delete", job_id)
+        return gone == 1
+
+    async def get(self, job_id: str) -> JobRecord | None:
+        return (await self.states([job_id]))[0]
+
+    async def states(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        if not job_ids:
+            return []
+        told = await self._database.run("read", *job_ids, writes=False)
+        return [None if found is None else job(found) for found in told]
+
+    async def find(self, query: Query) -> list[JobRecord]:
+        return await find(self._database, query)
+
+    async def count(self) -> list[QueueCount]:
+        has_more, counts = 1, list[bytes]()
+        while has_more:
+            has_more, counts = await self._database.run("count")
+        numbers = dict(zip(counts[::2], map(int, counts[1::2]), strict=True))
+        return [
+            QueueCount(
+                queue=field[1:].decode(),
+                state=STATES[int(field[:1])],
+                count=number_,
+                due=numbers.get(_DUE.get(field[:1], b"") + field[1:], 0) if field[:1] in _DUE else 0,
+            )
+            for field, number_ in sorted(numbers.items(), key=lambda line: (line[0][1:], line[0]))
+            if field[:1].isdigit()
+        ]
+
+    async def history(self, job_id: str) -> list[AttemptRecord]:
+        record, past = await self._database.run("history", job_id, writes=False)
+        return attempts(job_id, record, past)
+
+    async def prune(self, older_than: int, limit: int) -> int:
+        removed: int = await self._database.run("prune", older_than, limit)
+        return removed
+
+
+_DUE = {b"0": b"S", b"5": b"R"}
+"""Which count tells the jobs of a waiting state that are ready."""
+
+
+def _wish(extension: Extension) -> dict[str, Any]:
+    return {
+        "job": extension.job,
+        "token": extension.token,
+        "lease": extension.lease,
+        "elapsed": extension.elapsed,
+        "progress": extension.progress,
+        "note": clean(extension.progress_note),
+    }
+
+
+def _asked(told: list[bytes]) -> list[tuple[str, int]]:
+    return sorted((job_id.decode(), int(token)) for job_id, token in zip(told[::2], told[1::2], strict=True))

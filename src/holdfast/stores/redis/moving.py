@@ -1,0 +1,109 @@
+"""Moves on their way in: plain successes in the shortest form, all others one by one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.lifecycle import SUCCEEDED, WAITING, Ending, move_sources
+from holdfast.model.records import Move, Verdict
+from holdfast.stores.redis.adding import flat
+from holdfast.stores.redis.records import CODES, clean
+
+_SUCCESS = Ending.SUCCESS
+_encode = msgspec.msgpack.encode
+
+
+class Batch:
+    """The moves of one tick, and the bytes that they refer to, which are arguments from the `first` on.
+
+    The order of moves matters where two are of one job, or where a child's key may be freed by another move;
+    then all are done one by one.
+    """
+
+    __slots__ = ("_count", "_others", "_plain", "others", "plain", "values")
+
+    def __init__(self, moves: Sequence[Move], first: int) -> None:
+        plain: list[int] = []
+        others: list[int] = []
+        for place, move in enumerate(moves):
+            (plain if is_plain(move) else others).append(place)
+        if plain and (
+            any(child.key is not None for place in others for child in moves[place].children)
+            or len({move.job for move in moves}) < len(moves)
+        ):
+            plain, others = [], list(range(len(moves)))
+        self._count = len(moves)
+        self._plain = plain
+        self._others = others
+        self.values: list[bytes] = []
+        self.plain = self._packed([moves[place] for place in plain], first) if plain else b""
+        self.others = b""
+        if others:
+            self.others = _encode([_as_dict(moves[place], first, self.values) for place in others])
+
+    def _packed(self, moves: list[Move], first: int) -> bytes:
+        told: list[Any] = []
+        for move in moves:
+            told += (move.job, move.token, -1 if move.elapsed is None else move.elapsed)
+            if move.result is None:
+                told.append(0)
+            else:
+                told.append(first + len(self.values))
+                self.values.append(move.result)
+        return _encode(told)
+
+    def verdicts(self, refused: list[int], others: bytes) -> list[Verdict]:
+        """The verdicts in the order of the moves."""
+        found = [Verdict.ACCEPTED] * self._count
+        for place in refused:
+            found[self._plain[place - 1]] = Verdict.REFUSED
+        for place, letter in zip(self._others, others.decode(), strict=True):
+            if letter == "r":
+                found[place] = Verdict.REFUSED
+        return found
+
+
+def is_plain(move: Move) -> bool:
+    """Whether the move is a success with nothing to tell but its result."""
+    return (
+        move.outcome is _SUCCESS
+        and move.path == SUCCEEDED
+        and not move.children
+        and not move.if_expired
+        and not move.failures
+        and not move.lost
+        and not move.suspect
+        and move.reason is None
+        and move.error is None
+    )
+
+
+def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:
+    sources = move_sources(move.path, move.outcome is not None)
+    result = None
+    if move.result is not None:
+        result = first + len(others)
+        others.append(move.result)
+    return {
+        "job": move.job,
+        "token": move.token,
+        "from": "".join(str(CODES[state]) for state in sources),
+        "to": CODES[move.path[-1]] if move.path else 0,
+        "outcome": move.outcome,
+        "elapsed": move.elapsed,
+        "delay": move.delay,
+        "failures": move.failures,
+        "lost": move.lost,
+        "suspect": move.suspect,
+        "reason": clean(move.reason),
+        "error": clean(move.error),
+        "result": result,
+        "if_expired": move.if_expired,
+        "children": flat(move.children, first, others),
+    }
+
+
+def may_wake(moves: Sequence[Move]) -> bool:
+    """Whether a move makes work for others: children, or a job that waits again."""
+    return any(move.children or not WAITING.isdisjoint(move.path) for move in moves)

@@ -1,0 +1,190 @@
+"""Jobs as they are stored: a packed record of what changes, a body of what does not, and little beside them.
+
+The record is written by the scripts, see `scripts/base.lua`, and read here; the body is written here and
+never touched by the server.
+"""
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model.lifecycle import LEASED, Ending, State
+from holdfast.model.records import AttemptRecord, JobRecord, NewJob
+
+STATES: tuple[State, ...] = (
+    State.SCHEDULED,
+    State.CLAIMED,
+    State.RUNNING,
+    State.SUCCESS,
+    State.FAILED,
+    State.RETRY,
+    State.DLQ,
+    State.CANCELLED,
+)
+"""A state is stored as its place here. Never change the order."""
+
+CODES: dict[State, int] = {each: place for place, each in enumerate(STATES)}
+
+EXACT: Final = 2**53
+"""Numbers of this size and more are not exact in a script; they are passed through as text."""
+
+_SHIFT = 2**63
+_SUSPECT, _CANCEL_ASKED, _HAS_KEY, _IS_TOLD = 1, 2, 16, 32
+_WHOLE = Struct(">BQIIqqqBQQIIqqH")
+_LENGTH = Struct(">H")
+
+_made: Callable[..., JobRecord] = JobRecord
+"""By the order of values, which a checker of types cannot follow here."""
+
+
+def state_of(code: int) -> State:
+    return STATES[code]
+
+
+class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What of a job never changes, apart from its tags, which an edit may replace."""
+
+    id: str
+    task: str
+    payload: bytes
+    timeout: int | None
+    retry: bytes | None
+    headers: bytes | None
+    tags: tuple[str, ...]
+
+
+_encode = msgspec.msgpack.encode
+_decode_body = msgspec.msgpack.Decoder(Body).decode
+_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_attempt = msgspec.msgpack.Decoder(list[Any]).decode
+
+
+def body_of(job: NewJob) -> bytes:
+    return _encode((job.id, job.task, job.payload, job.timeout, job.retry, job.headers, job.tags))
+
+
+def number(value: int) -> int | str:
+    """A number that is only stored and compared, as scripts take it."""
+    return value if -EXACT < value < EXACT else f"{value + _SHIFT:016x}"
+
+
+def job(told: Sequence[Any]) -> JobRecord:
+    """A job from its record, its body, its result, and what few have beside them."""
+    return made(told[0], told[1], told[2], told[3])
+
+
+def made(
+    record: bytes, body: bytes, result: bytes | None = None, extra: Sequence[bytes] | None = None
+) -> JobRecord:
+    (
+        code,
+        token,
+        version,
+        run,
+        ends,
+        started,
+        _,
+        flags,
+        priority,
+        due,
+        failures,
+        lost,
+        created,
+        lease,
+        names,
+    ) = _WHOLE.unpack_from(record)
+    state = state_of(code)
+    (length,) = _LENGTH.unpack_from(record, 84)
+    queue = record[86 : 86 + length].decode()
+    still = _decode_body(body)
+    is_leased = state in LEASED
+    found = _made(
+        still.id,
+        still.task,
+        queue,
+        still.payload,
+        state,
+        priority - _SHIFT,
+        due - _SHIFT,
+        created,
+        run,
+        failures,
+        lost,
+        flags & _SUSPECT != 0,
+        version,
+        token,
+        record[names:].decode() if is_leased else None,
+        ends if is_leased else None,
+        None if lease < 0 else lease,
+        still.timeout,
+        still.retry,
+        still.headers,
+        _key(record, 86 + length, names) if flags & _HAS_KEY else None,
+        still.tags,
+        started or None,
+        ends or None if not is_leased else None,
+        flags & _CANCEL_ASKED != 0,
+        None,
+        None,
+        None,
+        None,
+        result,
+    )
+    if extra:
+        _add_extra(found, extra)
+    return found
+
+
+def _key(record: bytes, at: int, end: int) -> str:
+    (length,) = _LENGTH.unpack_from(record, at)
+    return record[at + length + 4 : end].decode()
+
+
+def _add_extra(found: JobRecord, extra: Sequence[bytes]) -> None:
+    fields = dict(zip(extra[::2], extra[1::2], strict=True))
+    if b"p" in fields:
+        found.progress = float(fields[b"p"])
+    if b"n" in fields:
+        found.progress_note = fields[b"n"].decode()
+    if b"r" in fields:
+        found.reason = fields[b"r"].decode()
+    if b"e" in fields:
+        found.error = fields[b"e"].decode()
+    if b"t" in fields:
+        found.tags = _decode_tags(fields[b"t"])
+
+
+def attempts(job_id: str, record: bytes | None, past: Sequence[bytes]) -> list[AttemptRecord]:
+    """The ended attempts of a job; the last of a plain success is told by its record alone."""
+    found = [_attempt(job_id, _decode_attempt(packed)) for packed in past]
+    if record is not None:
+        _, token, _, run, ends, started, _, flags, *_, names = _WHOLE.unpack_from(record)
+        if flags & _IS_TOLD:
+            worker = record[names:].decode()
+            ending = [run, token, worker, started or False, ends, Ending.SUCCESS, False, False]
+            found.append(_attempt(job_id, ending))
+    return found
+
+
+def _attempt(job_id: str, values: list[Any]) -> AttemptRecord:
+    run, token, worker, started, finished, outcome, reason, error, *_ = values
+    return AttemptRecord(
+        job=job_id,
+        run=run,
+        token=token,
+        worker=worker,
+        started=None if started is False else started,
+        finished=finished,
+        outcome=Ending(outcome),
+        reason=None if reason is False else reason,
+        error=None if error is False else error,
+    )
+
+
+def clean(text: str | None) -> str | None:
+    """The text as it can be encoded: lone surrogates, which only errors have, are replaced."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,95 @@
+-- What every script begins with: names, the clock, and the record of a job.
+-- KEYS[1] is the hash of records; all keys of a namespace begin as it does, and so lie in one slot.
+-- ARGV[1] is the instant, or empty for the server's own. Numbers are doubles: exact below 2^53.
+local call, pack, unpacked, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
+local floor = math.floor
+local NS = sub(KEYS[1], 1, -2)
+local RECORDS, BODIES, RESULTS = KEYS[1], NS .. 'b', NS .. 'r'
+local LEASES, ASKED, KEPT = NS .. 'l', NS .. 'a', NS .. 'k'
+local COUNTS, PAUSES = NS .. 'c', NS .. 'q'
+local FINISHED, IDS, REST = NS .. 'f', NS .. 'i', NS .. 'd'
+local SCHEDULED, CLAIMED, RUNNING, SUCCESS, FAILED, RETRY, DLQ, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7
+local SUSPECT, CANCEL_ASKED, HAS_EXTRA, HAS_RESULT, HAS_KEY, IS_TOLD, HAS_HISTORY = 1, 2, 4, 8, 16, 32, 64
+local MOST = 2000 -- arguments of one command: the stack of Lua is bounded
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+local function has(flags, flag) return flags % (2 * flag) >= flag end
+local function with(flags, flag) return has(flags, flag) and flags or flags + flag end
+local function without(flags, flag) return has(flags, flag) and flags - flag or flags end
+
+-- A command on many values, in parts.
+local function each_part(command, key, values)
+  for first = 1, #values, MOST do
+    call(command, key, unpack(values, first, math.min(first + MOST - 1, #values)))
+  end
+end
+
+local function read_all(key, fields)
+  if not fields[1] then return {} end
+  if #fields <= MOST then return call('HMGET', key, unpack(fields)) end
+  local found = {}
+  for first = 1, #fields, MOST do
+    for _, value in ipairs(call('HMGET', key, unpack(fields, first, math.min(first + MOST - 1, #fields)))) do
+      found[#found + 1] = value
+    end
+  end
+  return found
+end
+
+-- Eight bytes that sort as the number does. One that is too large for a double comes as hexadecimal digits.
+local function sortable(number)
+  if type(number) == 'string' then
+    return (string.gsub(number, '..', function(digits) return string.char(tonumber(digits, 16)) end))
+  end
+  local high = floor(number / 4294967296)
+  return pack('>I4I4', high + 2147483648, number - high * 4294967296)
+end
+
+local function due_of(place)
+  local high, low = unpacked('>I4I4', place, 9)
+  return (high - 2147483648) * 4294967296 + low
+end
+
+-- A record: first what a claim changes (42 bytes), then place (priority and due time), counters, creation,
+-- own lease, end of the names, the names, and who holds the job or, after a plain success, held it.
+-- `ends` is when the lease does or when the job finished.
+local HEAD, WHOLE, NAMES = '>BI8I4I4i8i8i8B', '>BI8I4I4i8i8i8Bc16I4I4i8i8I2', '>I2c0I2c0I2c0'
+
+local function opened(id, record)
+  local job = {id = id}
+  job.state, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags, job.place,
+    job.failures, job.lost, job.created, job.lease, job.names = unpacked(WHOLE, record)
+  job.queue, job.task, job.key = unpacked(NAMES, record, 85)
+  job.worker = sub(record, job.names + 1)
+  return job
+end
+
+local function closed(job)
+  local names = pack(NAMES, #job.queue, job.queue, #job.task, job.task, #job.key, job.key)
+  return pack(WHOLE, job.state, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags,
+    job.place, job.failures, job.lost, job.created, job.lease, 84 + #names) .. names .. job.worker
+end
+
+local function is_leased(job) return job.state == CLAIMED or job.state == RUNNING end
+local function is_waiting(job) return job.state == SCHEDULED or job.state == RETRY end
+local function is_finished(job) return not is_leased(job) and not is_waiting(job) end
+
+-- All that is stored of a job, as Python reads it.
+local function told(record, body, id)
+  local flags = byte(record, 42)
+  return {
+    record,
+    body,
+    has(flags, HAS_RESULT) and call('HGET', RESULTS, id),
+    has(flags, HAS_EXTRA) and call('HGETALL', NS .. 'x:' .. id),
+  }
+end
+
+local function told_by_id(id)
+  return told(call('HGET', RECORDS, id), call('HGET', BODIES, id), id)
+end

@@ -1,0 +1,14 @@
+-- ARGV: instant, key of the index of ids, bound, how many to look at, states or empty, queue, task.
+-- An empty name matches all. Gives the last id that was looked at, then what matches.
+local states, queue, task = ARGV[5], ARGV[6], ARGV[7]
+local ids = call('ZREVRANGEBYLEX', NS .. ARGV[2], ARGV[3], '-', 'LIMIT', 0, ARGV[4])
+local answer = {#ids == tonumber(ARGV[4]) and ids[#ids]}
+for place, record in ipairs(read_all(RECORDS, ids)) do
+  if record and (states == '' or string.find(states, byte(record, 1), 1, true)) then
+    local its_queue, its_task = unpacked('>I2c0I2c0', record, 85)
+    if (queue == '' or its_queue == queue) and (task == '' or its_task == task) then
+      answer[#answer + 1] = told(record, call('HGET', BODIES, ids[place]), ids[place])
+    end
+  end
+end
+return answer

@@ -1,0 +1,154 @@
+-- Jobs as this call sees them: read once, changed here, written by `save`.
+local jobs, changed, fresh = {}, {}, {}
+local counts, waiting, lines = {}, {}, {}
+
+local function read_jobs(ids)
+  local records = read_all(RECORDS, ids)
+  for place, id in ipairs(ids) do
+    if jobs[id] == nil then jobs[id] = records[place] and opened(id, records[place]) end
+  end
+end
+
+local function job_of(id)
+  local job = jobs[id]
+  if job == nil then
+    local record = call('HGET', RECORDS, id)
+    job = record and opened(id, record)
+    jobs[id] = job
+  end
+  return job
+end
+
+local function note(job)
+  if not job.is_noted then
+    job.is_noted = true
+    changed[#changed + 1] = job
+  end
+end
+
+local function count(kind, queue, by)
+  local field = kind .. queue
+  counts[field] = (counts[field] or 0) + by
+end
+
+local function line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
+
+-- Puts a waiting job where claims find it: ready, by priority, due time and id; or to be ready later.
+local function wait(queue, task, state, place, id)
+  local due = due_of(place)
+  if due <= now then
+    local line = line_of(queue, task)
+    local ready = waiting[line]
+    if not ready then
+      ready = {}
+      waiting[line] = ready
+      lines[#lines + 1] = {NS .. 't:' .. queue, task}
+    end
+    ready[#ready + 1] = 0
+    ready[#ready + 1] = place .. id
+    count(state == RETRY and 'R' or 'S', queue, 1)
+  else
+    local key = NS .. 's:' .. queue
+    local later = waiting[key]
+    if not later then
+      later = {}
+      waiting[key] = later
+    end
+    later[#later + 1] = due
+    later[#later + 1] = id
+  end
+end
+
+local function save_waiting()
+  for key, entries in pairs(waiting) do each_part('ZADD', key, entries) end
+  for _, line in ipairs(lines) do call('SADD', line[1], line[2]) end
+  waiting, lines = {}, {}
+end
+
+local function save_counts()
+  for field, by in pairs(counts) do
+    if by ~= 0 and call('HINCRBY', COUNTS, field, by) == 0 then call('HDEL', COUNTS, field) end
+  end
+  counts = {}
+end
+
+local function save()
+  local records, bodies, ids = {}, {}, {}
+  for _, job in ipairs(changed) do
+    job.is_noted = false
+    records[#records + 1] = job.id
+    records[#records + 1] = closed(job)
+  end
+  for _, job in ipairs(fresh) do
+    bodies[#bodies + 1] = job.id
+    bodies[#bodies + 1] = job.body
+    ids[#ids + 1] = 0
+    ids[#ids + 1] = job.id
+  end
+  each_part('HSET', RECORDS, records)
+  each_part('HSET', BODIES, bodies)
+  each_part('ZADD', IDS, ids)
+  changed, fresh = {}, {}
+  save_waiting()
+  save_counts()
+end
+
+-- Sets or removes what few jobs have: r(eason), e(rror), p(rogress), n(ote), t(ags).
+local function set_extra(job, field, value)
+  if value then
+    call('HSET', NS .. 'x:' .. job.id, field, value)
+    job.flags = with(job.flags, HAS_EXTRA)
+  elseif has(job.flags, HAS_EXTRA) then
+    call('HDEL', NS .. 'x:' .. job.id, field)
+  end
+end
+
+-- The job that holds the key, if any does now.
+local function holder_of(key)
+  local held = call('HGET', KEPT, key)
+  if not held then return nil end
+  local job = job_of(sub(held, 9))
+  if not job or (is_finished(job) and unpacked('>i8', held) <= now) then return nil end
+  return job
+end
+
+local function release_key(job)
+  if not has(job.flags, HAS_KEY) then return end
+  local held = call('HGET', KEPT, job.key)
+  if held and sub(held, 9) == job.id then call('HDEL', KEPT, job.key) end
+end
+
+-- Takes a waiting job out of the order of its queue.
+local function withdraw(job)
+  if call('ZREM', NS .. 's:' .. job.queue, job.id) == 0 then
+    call('ZREM', line_of(job.queue, job.task), job.place .. job.id)
+    count(job.state == RETRY and 'R' or 'S', job.queue, -1)
+  end
+end
+
+local function note_finish(job)
+  job.ends = now
+  if job.state ~= DLQ then call('RPUSH', FINISHED, pack('>i8', now) .. job.id) end
+  if job.state ~= SUCCESS then call('ZADD', REST, 0, job.id) end
+end
+
+-- Removes jobs that are not leased, with all that is kept beside them.
+local function forget(gone)
+  local ids = {}
+  for _, job in ipairs(gone) do
+    local id = job.id
+    if is_waiting(job) then withdraw(job) end
+    count(job.state, job.queue, -1)
+    release_key(job)
+    if has(job.flags, HAS_EXTRA) then call('DEL', NS .. 'x:' .. id) end
+    if has(job.flags, HAS_HISTORY) then call('DEL', NS .. 'h:' .. id) end
+    if has(job.flags, HAS_RESULT) then call('HDEL', RESULTS, id) end
+    if is_finished(job) and job.state ~= SUCCESS then call('ZREM', REST, id) end
+    jobs[id] = false
+    ids[#ids + 1] = id
+  end
+  each_part('HDEL', RECORDS, ids)
+  each_part('HDEL', BODIES, ids)
+  each_part('ZREM', IDS, ids)
+  save_counts()
+end

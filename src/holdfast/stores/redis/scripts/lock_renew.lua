@@ -1,0 +1,14 @@
+-- ARGV: instant, then for each lock: name, owner, token, ttl.
+call('DEL', NS .. '-')
+local answers = {}
+for at = 2, #ARGV, 4 do
+  local lock = lock_of(ARGV[at])
+  if lock[1] == ARGV[at + 1] and lock[2] == tonumber(ARGV[at + 2]) and now < lock[3] then
+    lock[3] = math.max(lock[3], now + ARGV[at + 3])
+    keep(ARGV[at], lock)
+    answers[#answers + 1] = 1
+  else
+    answers[#answers + 1] = 0
+  end
+end
+return answers

@@ -1,0 +1,21 @@
+-- Makes ready what is due, up to a number, so that nobody is kept waiting for long.
+-- Gives in how long the next job will be due; 0 if some that are due have yet to be made ready.
+local BATCH = 1000
+
+local function promote(queue)
+  local key = NS .. 's:' .. queue
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if not first[1] then return nil end
+  if tonumber(first[2]) > now then return first[2] - now end
+  local ids = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, BATCH)
+  for place, record in ipairs(read_all(RECORDS, ids)) do
+    if record then
+      local job = opened(ids[place], record)
+      wait(job.queue, job.task, job.state, job.place, job.id)
+    end
+  end
+  each_part('ZREM', key, ids)
+  save_waiting()
+  first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return first[1] and math.max(0, first[2] - now)
+end

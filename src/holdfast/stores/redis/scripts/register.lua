@@ -1,0 +1,6 @@
+-- ARGV: instant, id, lease, what the worker says of itself in msgpack.
+local known = call('HGET', NS .. 'u', ARGV[2])
+local started = known and unpacked('>i8', known) or now
+call('HSET', NS .. 'u', ARGV[2], pack('>i8i8i8', started, now, now + ARGV[3]))
+call('HSET', NS .. 'p', ARGV[2], ARGV[4])
+return 1

@@ -1,0 +1,4 @@
+-- ARGV: instant, id.
+call('HDEL', NS .. 'u', ARGV[2])
+call('HDEL', NS .. 'p', ARGV[2])
+return 1

@@ -1,0 +1,58 @@
+-- ARGV: instant, wake-up, worker, seq, repeat, plain successes in msgpack or empty, other moves in msgpack or
+-- empty, the want in msgpack or empty, then what they refer to.
+-- All is read before anything is written.
+local worker, seq = ARGV[3], tonumber(ARGV[4])
+local plain = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6])
+local moves = ARGV[7] ~= '' and cmsgpack.unpack(ARGV[7])
+local want = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8])
+
+-- A write that frees: after it those that grow are let through though memory is at its limit. Work that is
+-- under way must be able to end.
+call('DEL', NS .. '-')
+local refused = plain and succeed(worker, plain) or {}
+local verdicts = {}
+if moves then
+  for place, move in ipairs(moves) do verdicts[place] = is_moved(worker, move) and 'a' or 'r' end
+  save()
+end
+
+local known = call('HGET', NS .. 'u', worker)
+local is_registered = known and now < unpacked('>i8', known, 17)
+local claimed, paused, next_due = {{}, {}, {}}, {}, nil
+if want then
+  local queues = {}
+  local pauses = want.queues[1] and call('HMGET', PAUSES, unpack(want.queues)) or {}
+  for place, queue in ipairs(want.queues) do
+    if pauses[place] == '1' then
+      paused[#paused + 1] = queue
+    else
+      queues[#queues + 1] = queue
+      local due = promote(queue)
+      if due and (not next_due or due < next_due) then next_due = due end
+    end
+  end
+  if ARGV[5] == '1' then claimed_before(worker, seq, claimed) end
+  if is_registered and want.limit > 0 and not claimed[1][1] then
+    local tasks = {}
+    for _, task in ipairs(want.tasks) do tasks[task] = true end
+    want.tasks = tasks
+    claim(worker, seq, want, queues, claimed)
+  end
+end
+save_counts()
+
+local asked = {}
+if call('EXISTS', ASKED) == 1 then
+  local all = call('HGETALL', ASKED)
+  for place = 1, #all, 2 do
+    if all[place + 1] == worker then
+      asked[#asked + 1] = all[place]
+      asked[#asked + 1] = string.format('%.0f', unpacked('>I8', call('HGET', RECORDS, all[place]), 2))
+    end
+  end
+end
+ring(ARGV[2])
+return {
+  is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused, table.concat(verdicts),
+  asked, paused, claimed[1], claimed[2], claimed[3],
+}

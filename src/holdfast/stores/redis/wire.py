@@ -1,0 +1,164 @@
+"""One connection to a Redis server, on which any number of callers may speak at once.
+
+Requests are answered in their order, and every answer is read whether or not somebody still waits for it. So
+a caller that was cancelled leaves nothing behind that another could take for its own.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from holdfast.stores.redis.address import Address
+
+_hiredis: Any = import_module("hiredis")
+_pack: Callable[[tuple[object, ...]], bytes] = _hiredis.pack_command
+
+Heard = Callable[[bytes, bytes], None]
+"""Is called with the channel and what was told there."""
+
+NAME: Final = "holdfast"
+_NOTHING: Final = object()
+
+
+class ReplyError(Exception):
+    """The server's word that it did not do what it was asked; `code` is the first of its words."""
+
+    @property
+    def code(self) -> str:
+        return str(self).split(" ", 1)[0]
+
+
+class WireLost(Exception):
+    """There is no connection any more, and no word from the server."""
+
+
+FAULTS: tuple[type[Exception], ...] = (OSError, TimeoutError, WireLost, ReplyError)
+"""All that may be wrong with a server or the way to it."""
+
+
+class Wire(asyncio.Protocol):
+    """A connection. `heard` is called with what is published on the channels that it subscribed to."""
+
+    def __init__(self, heard: Heard | None = None) -> None:
+        self._reader = _hiredis.Reader(protocolError=WireLost, replyError=ReplyError, notEnoughData=_NOTHING)
+        self._heard = heard
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reason = "not connected"
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def ask(self, *args: object) -> asyncio.Future[Any]:
+        """Sends a command; the answer will be there, or a ReplyError, or WireLost."""
+        transport = self._transport
+        if transport is None:
+            raise WireLost(self._reason)
+        answer = self._loop.create_future()
+        self._waiting.append(answer)
+        transport.write(_pack(args))
+        return answer
+
+    def close(self, reason: str = "closed") -> None:
+        """Hangs up at once; whoever waits is told."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        self._reason = reason
+        transport.abort()
+        for answer in self._waiting:
+            if not answer.done():
+                answer.set_exception(WireLost(reason))
+        self._waiting.clear()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close(f"the connection was lost{f' ({exc})' if exc else ''}")
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (reply := self._next()) is not _NOTHING:
+            if self._heard is not None and _is_message(reply):
+                self._heard(reply[1], reply[2])
+            elif self._waiting:
+                self._answer(self._waiting.popleft(), reply)
+
+    def _next(self) -> Any:
+        try:
+            return self._reader.gets()
+        except WireLost as error:
+            self.close(f"what came is not Redis: {error}")
+            return _NOTHING
+
+    @staticmethod
+    def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
+        if waiting.done():
+            return
+        if isinstance(reply, ReplyError):
+            waiting.set_exception(reply)
+        else:
+            waiting.set_result(reply)
+
+
+def _is_message(reply: Any) -> bool:
+    return type(reply) is list and bool(reply[0] == b"message")
+
+
+async def connect(
+    address: Address,
+    server: tuple[str, int],
+    heard: Heard | None = None,
+    *,
+    is_sentinel: bool = False,
+) -> Wire:
+    """A connection to this server, signed in and set to its database."""
+    async with asyncio.timeout(address.patience):
+        wire = await _opened(address, server, heard)
+        try:
+            credentials = address.sentinel_credentials if is_sentinel else address.credentials
+            answers = [wire.ask("CLIENT", "SETNAME", NAME)]
+            if credentials.get("password"):
+                words = [credentials[part] for part in ("username", "password") if part in credentials]
+                answers.insert(0, wire.ask("AUTH", *words))
+            if address.db and not is_sentinel:
+                answers.append(wire.ask("SELECT", address.db))
+            for answer in answers:
+                await answer
+        except BaseException:
+            wire.close()
+            raise
+    return wire
+
+
+async def _opened(address: Address, server: tuple[str, int], heard: Heard | None) -> Wire:
+    loop = asyncio.get_running_loop()
+    context = _context(address) if address.secure else None
+    if address.kind == "unix":
+        _, wire = await loop.create_unix_connection(lambda: Wire(heard), address.path)
+    else:
+        _, wire = await loop.create_connection(lambda: Wire(heard), *server, ssl=context)
+    return wire
+
+
+def _context(address: Address) -> ssl.SSLContext:
+    tls = address.tls
+    context = ssl.create_default_context(cafile=tls.get("ssl_ca_certs"), capath=tls.get("ssl_ca_path"))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.get("ssl_check_hostname") is False or tls.get("ssl_cert_reqs") == "none":
+        context.check_hostname = False
+    if tls.get("ssl_cert_reqs") == "none":
+        context.verify_mode = ssl.CERT_NONE
+    if "ssl_certfile" in tls:
+        context.load_cert_chain(tls["ssl_certfile"], tls.get("ssl_keyfile"))
+    return context

@@ -1,0 +1,41 @@
+"""The Redis store keeps every promise, and answers as the memory store does."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.address import parse
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import LockPromises, StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance.machine import ComparedMachine
+from tests.redis.support import emptied
+
+
+class TestRedis(StoreConformance, WakeupPromises, LockPromises):
+    @pytest.fixture
+    def make_store(self, redis_url: str) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            return Subject(RedisStore(parse(redis_url), clock=clock), clock.advance)
+
+        return make
+
+
+class RedisMachine(ComparedMachine):
+    url = ""
+
+    def open_store(self, clock: ManualClock) -> RedisStore:
+        asyncio.run(emptied(self.url))
+        return RedisStore(parse(self.url), clock=clock)
+
+
+TestRedisMachine = RedisMachine.TestCase
+TestRedisMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _server(redis_server: str) -> None:
+    RedisMachine.url = redis_server

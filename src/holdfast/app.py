@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from functools import wraps
 from types import MappingProxyType, TracebackType
@@ -16,10 +17,12 @@ from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
 from holdfast.engine.groups import DeadLetters, Queues
+from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
 from holdfast.engine.worker import Worker
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import ResultSource
+from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.retry import RetryStrategy
@@ -73,7 +76,7 @@ class Holdfast:
         if store_url is not None:
             self._overrides["store"] = store_url
         self._settings: Settings | None = None
-        self._opening = Opening(lambda: self.settings, self.registry)
+        self._opening = Opening(lambda: self.settings, self.registry, self.notices)
         self.sync = Sync(self._opening.background)
         self._tasks: dict[str, Task[..., Any]] = {}
         self._startup: list[Callable[[], object]] = []
@@ -167,6 +170,31 @@ class Holdfast:
     def tasks(self) -> Mapping[str, Task[..., Any]]:
         """All tasks, by name."""
         return MappingProxyType(self._tasks)
+
+    def lock(
+        self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None
+    ) -> AbstractAsyncContextManager[Grant]:
+        """A lock for an `async with` block: waits for it in line, and gives the Grant.
+
+        It is renewed until the block is left; should it be lost, the block is cancelled and ends with
+        LockLost. `ttl` is how soon others get it if this process dies. LockTimeout if it is not to be had
+        within `wait`. Taking it again inside the block waits for itself.
+        """
+        return self.client.locks.lock(name, ttl, wait)
+
+    async def try_lock(self, name: str, *, ttl: Seconds = DEFAULT_TTL) -> Grant | None:
+        """The lock if it is free and nobody waits for it, else None. Use it as `async with grant:`."""
+        return await self.client.locks.try_lock(name, ttl)
+
+    def sync_lock(
+        self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None
+    ) -> AbstractContextManager[Grant]:
+        """A lock for a `with` block of blocking code.
+
+        The block cannot be cancelled: long ones look at `grant.lost` or call `grant.check()`. If the lock was
+        lost, leaving the block raises LockLost.
+        """
+        return self.sync.lock(name, ttl=ttl, wait=wait)
 
     def on_startup(self, hook: Hook) -> Hook:
         """Calls the function, plain or async, when a worker of this process starts, before its first job."""

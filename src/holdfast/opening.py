@@ -12,12 +12,15 @@ from weakref import WeakSet
 import msgspec
 
 from holdfast.engine.client import Client, wall_clock
+from holdfast.engine.lock_renewer import Renewer
+from holdfast.engine.locks import Locks
+from holdfast.engine.notices import Notices
 from holdfast.model.errors import ConfigurationError, NotOpen
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
 from holdfast.model.timing import Seconds
-from holdfast.store import Store
+from holdfast.store import Session, Store
 from holdfast.stores import open_store
 from holdfast.sync import Background
 
@@ -28,9 +31,10 @@ class Opening:
     `is_of_handler` is set in the child process that runs a handler, where nobody else opens it.
     """
 
-    def __init__(self, settings: Callable[[], Settings], registry: Registry) -> None:
+    def __init__(self, settings: Callable[[], Settings], registry: Registry, notices: Notices) -> None:
         self._settings = settings
         self._registry = registry
+        self._notices = notices
         self._given: Store | None = None
         self._clock = wall_clock
         self.is_of_handler = False
@@ -41,6 +45,7 @@ class Opening:
     def forget(self) -> None:
         """Drops all that was opened, without closing it: it belongs to another process."""
         self._guard = threading.Lock()
+        self._renewer = Renewer(self._open_session, self._notices)
         self._opened: Store | None = None
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -156,7 +161,11 @@ class Opening:
         except BaseException:
             self._count(-1)
             raise
-        return Client(session, settings, self._registry, clock=self._clock, source=self)
+        locks = Locks(session.locks, self._renewer, self._notices)
+        return Client(session, settings, self._registry, locks=locks, clock=self._clock, source=self)
+
+    async def _open_session(self) -> Session:
+        return await self.store.connect(self._settings().namespace)
 
     async def _disconnect(self, client: Client) -> None:
         store = self.store
@@ -164,6 +173,7 @@ class Opening:
             await client.close()
         finally:
             if self._count(-1) == 0:
+                await self._renewer.stop()
                 await store.close()
 
 

@@ -7,15 +7,18 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from holdfast.engine.client import Client
 from holdfast.engine.groups import DeadLetters, Queues
+from holdfast.engine.lock_grant import Grant
 from holdfast.model.errors import BlockingCallOnLoop
 from holdfast.model.job import Job
+from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.task import Call
 from holdfast.model.timing import Seconds
 
@@ -196,6 +199,23 @@ class Sync(_Face[Client]):
         """What `await job.result(timeout)` gives."""
         value: T = self._background.run("job.result", lambda client: client.results.wait(job.id, timeout))
         return value
+
+    def lock(
+        self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None
+    ) -> AbstractContextManager[Grant]:
+        """What `app.sync_lock` gives."""
+        self._background.check("async with app.lock(...)")
+        return self._hold(name, ttl, wait)
+
+    @contextmanager
+    def _hold(self, name: str, ttl: Seconds, wait: Seconds | None) -> Generator[Grant]:
+        grant = self._background.run("app.lock", lambda client: client.locks.acquire(name, ttl, wait))
+        try:
+            yield grant
+        finally:
+            if grant.is_ours:
+                self._background.run("grant.release", lambda _: grant.release())
+        grant.check()
 
     def close(self) -> None:
         """Ends the background thread. A later call starts a new one."""

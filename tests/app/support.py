@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from holdfast.engine.client import Client
 from holdfast.engine.ids import new_id
+from holdfast.engine.lock_renewer import Renewer
+from holdfast.engine.locks import Locks
+from holdfast.engine.notices import Notices
 from holdfast.model import lifecycle
 from holdfast.model.lifecycle import Ending, Path
 from holdfast.model.records import (
@@ -112,8 +116,11 @@ class Bench:
 @asynccontextmanager
 async def bench(**settings: Any) -> AsyncGenerator[Bench]:
     clock = ManualClock()
-    session = await MemoryStore(clock).connect("default")
-    client = Client(session, Settings(store="memory://", **settings), registry(), clock=clock)
+    store = MemoryStore(clock)
+    session = await store.connect("default")
+    notices = Notices()
+    locks = Locks(session.locks, Renewer(partial(store.connect, "default"), notices), notices)
+    client = Client(session, Settings(store="memory://", **settings), registry(), locks=locks, clock=clock)
     try:
         yield Bench(client, session, clock)
     finally:

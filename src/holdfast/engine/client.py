@@ -11,6 +11,7 @@ from uuid import UUID
 
 from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id, new_ids
+from holdfast.engine.locks import Locks
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
     IdConflict,
@@ -75,12 +76,14 @@ class Client:
         settings: Settings,
         registry: Registry,
         *,
+        locks: Locks,
         clock: Callable[[], int] = wall_clock,
         source: ResultSource[Any] | None = None,
     ) -> None:
         self.session = session
         self.settings = settings
         self.results = Results(session, registry)
+        self.locks = locks
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
         self._clock = clock
@@ -89,8 +92,9 @@ class Client:
         )
 
     async def close(self) -> None:
-        """Waits for enqueues under way, ends the waiting for results, and closes the session."""
+        """Waits for enqueues and releases under way, ends the waiting for results, and closes the session."""
         await self._enqueuer.close()
+        await self.locks.close()
         await self.results.close()
         await self.session.close()
 

@@ -13,6 +13,10 @@ HoldfastError
 │   ├── IdConflict              the job id belongs to other work
 │   └── StateConflict           the job is in a state in which this cannot be done
 ├── LeaseLost                   the attempt no longer owns its job; final, never retried
+├── InvalidLock                 a lock was refused before it was asked for; `field` names the part
+├── LockTimeout                 the lock was not to be had in the time given
+├── LockLost                    the lock may be another's by now; final, never retried
+├── StaleToken                  a newer token was there before; nothing was written
 ├── StoreError
 │   ├── StoreUnavailable        nothing was done; trying again may work
 │   │   └── StoreFull           no space left
@@ -93,6 +97,26 @@ class StateConflict(Conflict):
 
 class LeaseLost(HoldfastError):
     """The attempt no longer owns its job. Nothing that it reports will be recorded."""
+
+
+class InvalidLock(HoldfastError, ValueError):
+    """A lock cannot be asked for so."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class LockTimeout(HoldfastError, TimeoutError):
+    """The lock was not to be had in the time that was given for waiting."""
+
+
+class LockLost(HoldfastError):
+    """The lock expired, or may have: another may hold it by now."""
+
+
+class StaleToken(HoldfastError):
+    """A newer holder has been here: the token is older than one that was seen, and nothing was written."""
 
 
 class StoreError(HoldfastError):

@@ -1,0 +1,50 @@
+"""The rules of locks: what they may be called, and how long one may be held without renewal."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.model.errors import InvalidJob, InvalidLock
+from holdfast.model.options import optional_micros
+from holdfast.model.timing import SECOND, Seconds
+
+DEFAULT_TTL = 30.0
+SHORTEST, LONGEST = SECOND // 10, 86_400 * SECOND
+LONGEST_PLACE = 10 * SECOND
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/+=-]{0,199}", re.ASCII)
+
+
+def check_lock_name(value: object) -> str:
+    """The name itself, or InvalidLock."""
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise InvalidLock(
+        "name",
+        f"{ascii(value)[:60]} is not a valid name; use 1 to 200 ASCII letters, digits and _ . : @ / + = - "
+        "(not starting with a sign)",
+    )
+
+
+def check_ttl(value: Seconds) -> int:
+    """The time to live in microseconds."""
+    ttl = _micros(value, "ttl")
+    if ttl is None or not SHORTEST <= ttl <= LONGEST:
+        raise InvalidLock("ttl", f"{ascii(value)[:60]} is not between 0.1 and 86400 seconds")
+    return ttl
+
+
+def check_wait(value: Seconds | None) -> int | None:
+    """The most to wait in microseconds; None for as long as it takes."""
+    return _micros(value, "wait")
+
+
+def place_of(ttl: int) -> int:
+    """How long a place in line is kept for one who does not ask again: at most as long as a lock."""
+    return min(ttl, LONGEST_PLACE)
+
+
+def _micros(value: object, field: str) -> int | None:
+    try:
+        return optional_micros(value, field)
+    except InvalidJob as error:
+        raise InvalidLock(field, str(error).removeprefix(f"{field}: ")) from None

@@ -15,18 +15,18 @@ from contextlib import suppress
 
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
-from holdfast.engine.exchange import Answer, Exchange, GaveUp
+from holdfast.engine.exchange import Exchange, GaveUp
 from holdfast.engine.forks import guarding
 from holdfast.engine.hold import Hold, now
+from holdfast.engine.inbox import Inbox
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.notices import Notices
 from holdfast.engine.outbox import Outbox
 from holdfast.engine.registration import Registration
 from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
-from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop, Succeeded, start
-from holdfast.model.records import Move, Ticked, Verdict, WorkerRecord
+from holdfast.model.records import Move, WorkerRecord
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
 from holdfast.model.task import Registry
@@ -66,7 +66,6 @@ class Pump:
         self._outbox = Outbox(settings.batch)
         self._crowd = max(settings.batch // 2, 1)
         self._crowded = asyncio.Event()
-        self._answers: list[Answer] = []
         self._asked = 0
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
@@ -82,6 +81,7 @@ class Pump:
         self.slots = Slots(
             runner, settings.concurrency, settings.kill_seconds, self._report, self._verify, self._stuck
         )
+        self._inbox = Inbox(self.slots, ledger)
         seqs = itertools.count(1)
         self._first, self._second = (
             Exchange(
@@ -218,16 +218,16 @@ class Pump:
         """One turn: say what is finished, and ask for more. Nothing new while the other does not know."""
         slots, appetite = self.slots, self._appetite
         if other.is_unsettled:
-            self._digest()
+            self._inbox.take_in()
             return
         want = None
         if not self._is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, slots.waiting + self._undigested + self._asked)
+            want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + self._asked)
         if now() - self._reviewed > REVIEW_SECONDS:
             self._review()
         reports = self._outbox.take()
         if not reports and want is None and not self._wants_to_listen():
-            self._digest()
+            self._inbox.take_in()
             return
         sent = now()
         limit = 0 if want is None else want.limit
@@ -237,47 +237,28 @@ class Pump:
         finally:
             self._asked -= limit
             self._outbox.settle(reports)
-            self._digest()
+            self._inbox.take_in()
         self._ticked = now()
         run_times = [
             move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
         ]
         appetite.observe(run_times, self._ticked - sent)
-        self._answers.append(answer)
+        self._inbox.put(answer)
         if answer.ticked is None:
             appetite.hungry = True
         elif want is not None:
             appetite.feed(want, answer.ticked)
             if not answer.ticked.registered:
-                self._digest()
+                self._inbox.take_in()
                 if await self._registration.renew():
                     appetite.hungry = True
                 return
             self._registration.holds = True
-        if self._undigested > FEW and appetite.hungry and not self._is_stopping:
+        if self._inbox.claimed > FEW and appetite.hungry and not self._is_stopping:
             # The next tick leaves first; the store works on it while this answer is taken in.
-            self._loop.call_soon(self._digest)
+            self._loop.call_soon(self._inbox.take_in)
         else:
-            self._digest()
-
-    @property
-    def _undigested(self) -> int:
-        """How many jobs were claimed and are not taken in yet."""
-        return sum(len(answer.ticked.claimed) for answer in self._answers if answer.ticked)
-
-    def _digest(self) -> None:
-        """Takes in the answers, unless that is done."""
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
-                if move.outcome is None:
-                    self._start_settled(hold, verdict)
-                else:
-                    self._ledger.settle(hold, move, verdict)
-            if answer.ticked is not None:
-                self._take_in(answer.ticked, answer.sent)
-        if answers:
-            self.slots.fill()
+            self._inbox.take_in()
 
     def _review(self) -> None:
         """Shows long attempts as running, and gives back what has waited too long for a slot."""
@@ -298,26 +279,6 @@ class Pump:
     def _wants_to_listen(self) -> bool:
         """With all slots taken there is nothing to say or to ask, but somebody may want a job cancelled."""
         return self._appetite.hungry and bool(self._ledger) and now() - self._ticked > REVIEW_SECONDS
-
-    def _take_in(self, ticked: Ticked, sent: float) -> None:
-        slots, ledger = self.slots, self._ledger
-        slots.buffer += ledger.take(ticked.claimed, sent)
-        for job_id, token in ticked.cancel_asked:
-            asked = ledger.find(job_id, token)
-            if asked is not None:
-                slots.tell(asked, Stop.CANCEL)
-        if ticked.paused and slots.buffer:
-            slots.give_back("queue paused", lambda hold: hold.record.queue not in ticked.paused)
-
-    def _start_settled(self, hold: Hold, verdict: Verdict) -> None:
-        if verdict is Verdict.ACCEPTED:
-            hold.record.state = State.RUNNING
-            self.slots.start_recorded(hold)
-        elif hold.started is None:
-            self.slots.drop(hold)
-            self._ledger.drop(hold)
-        else:
-            self.slots.tell(hold, Stop.LEASE_LOST)
 
     def _report(self, hold: Hold, move: Move) -> None:
         self._outbox.put(hold, move)
@@ -367,7 +328,7 @@ class Pump:
 
     async def _pause(self) -> None:
         """Waits until there is something to say or to ask for."""
-        if self._answers:
+        if self._inbox:
             return
         self._kick.clear()
         if self._has_errand:

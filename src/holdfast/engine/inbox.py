@@ -1,0 +1,65 @@
+"""What the store has answered, until the worker takes it in."""
+
+from __future__ import annotations
+
+from holdfast.engine.exchange import Answer
+from holdfast.engine.hold import Hold
+from holdfast.engine.ledger import Ledger
+from holdfast.engine.slots import Slots
+from holdfast.model.lifecycle import State
+from holdfast.model.outcome import Stop
+from holdfast.model.records import Ticked, Verdict
+
+
+class Inbox:
+    """Answers in the order in which they came."""
+
+    def __init__(self, slots: Slots, ledger: Ledger) -> None:
+        self._slots = slots
+        self._ledger = ledger
+        self._answers: list[Answer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._answers)
+
+    @property
+    def claimed(self) -> int:
+        """How many jobs were claimed and are not taken in yet."""
+        return sum(len(answer.ticked.claimed) for answer in self._answers if answer.ticked)
+
+    def put(self, answer: Answer) -> None:
+        self._answers.append(answer)
+
+    def take_in(self) -> None:
+        """Settles what the verdicts are about, and fills the slots with what was claimed."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
+                if move.outcome is None:
+                    self._start_settled(hold, verdict)
+                else:
+                    self._ledger.settle(hold, move, verdict)
+            if answer.ticked is not None:
+                self._take_jobs(answer.ticked, answer.sent)
+        if answers:
+            self._slots.fill()
+
+    def _take_jobs(self, ticked: Ticked, sent: float) -> None:
+        slots, ledger = self._slots, self._ledger
+        slots.buffer += ledger.take(ticked.claimed, sent)
+        for job_id, token in ticked.cancel_asked:
+            asked = ledger.find(job_id, token)
+            if asked is not None:
+                slots.tell(asked, Stop.CANCEL)
+        if ticked.paused and slots.buffer:
+            slots.give_back("queue paused", lambda hold: hold.record.queue not in ticked.paused)
+
+    def _start_settled(self, hold: Hold, verdict: Verdict) -> None:
+        if verdict is Verdict.ACCEPTED:
+            hold.record.state = State.RUNNING
+            self._slots.start_recorded(hold)
+        elif hold.started is None:
+            self._slots.drop(hold)
+            self._ledger.drop(hold)
+        else:
+            self._slots.tell(hold, Stop.LEASE_LOST)

@@ -5,29 +5,32 @@ from functools import lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
+_CLAIM = ("succeeding", "promoting", "claiming", "ring", "tick")
 _PARTS: dict[str, tuple[str, ...]] = {
-    "add": ("jobs", "adding", "ring"),
-    "tick": ("jobs", "adding", "moving", "succeeding", "promoting", "claiming", "ring"),
-    "extend": ("jobs",),
-    "expired": (),
-    "edit": ("jobs", "ring"),
-    "delete": ("jobs",),
-    "read": (),
-    "find": (),
-    "count": ("jobs", "promoting"),
-    "history": (),
-    "prune": ("jobs",),
-    "register": (),
-    "beat": (),
-    "retire": (),
-    "workers": (),
-    "pause": ("ring",),
-    "queues": (),
-    "layout": (),
-    "lock_acquire": ("locks",),
-    "lock_renew": ("locks",),
-    "lock_release": ("locks",),
+    "add": ("waiting", "jobs", "adding", "ring", "add"),
+    "tick": ("waiting", "jobs", "adding", "late", "moving", "repeating", *_CLAIM),
+    "tick_plain": ("waiting", "late", *_CLAIM),
+    "extend": ("waiting", "jobs", "extend"),
+    "expired": ("expired",),
+    "edit": ("waiting", "jobs", "ring", "edit"),
+    "delete": ("waiting", "jobs", "delete"),
+    "read": ("read",),
+    "find": ("find",),
+    "count": ("waiting", "promoting", "count"),
+    "history": ("history",),
+    "prune": ("waiting", "jobs", "prune"),
+    "register": ("register",),
+    "beat": ("beat",),
+    "retire": ("retire",),
+    "workers": ("workers",),
+    "pause": ("ring", "pause"),
+    "queues": ("queues",),
+    "layout": ("layout",),
+    "lock_acquire": ("locks", "lock_acquire"),
+    "lock_renew": ("locks", "lock_renew"),
+    "lock_release": ("locks", "lock_release"),
 }
+"""What each script is made of, in this order. Functions take time to define, so none has what it never needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,6 @@ class Script:
 @lru_cache(maxsize=64)
 def script(name: str) -> Script:
     source = files("holdfast.stores.redis") / "scripts"
-    parts = ("base", *_PARTS[name], name)
+    parts = ("base", *_PARTS[name])
     text = "\n".join((source / f"{part}.lua").read_text(encoding="utf-8") for part in parts).encode()
     return Script(name, text, sha1(text, usedforsecurity=False).hexdigest().encode())

@@ -9,7 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.stores.redis.address import Address
 
@@ -80,8 +80,8 @@ class Wire(asyncio.Protocol):
             self.gone.set_result(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Those of uvloop are like it, but not made from it.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(f"the connection was lost{f' ({exc})' if exc else ''}")
@@ -112,7 +112,7 @@ class Wire(asyncio.Protocol):
 
 
 def _is_message(reply: Any) -> bool:
-    return type(reply) is list and bool(reply[0] == b"message")
+    return isinstance(reply, list) and reply[:1] == [b"message"]
 
 
 async def connect(

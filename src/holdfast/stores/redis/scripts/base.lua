@@ -56,7 +56,8 @@ local function due_of(place)
 end
 
 -- A record: first what a claim changes (42 bytes), then place (priority and due time), counters, creation,
--- own lease, end of the names, the names, and who holds the job or, after a plain success, held it.
+-- own lease, end of the names, the names, and who holds the job or, after a plain success, held it. A job
+-- that waits has nobody.
 -- `ends` is when the lease does or when the job finished.
 local HEAD, WHOLE, NAMES = '>BI8I4I4i8i8i8B', '>BI8I4I4i8i8i8Bc16I4I4i8i8I2', '>I2c0I2c0I2c0'
 
@@ -74,6 +75,10 @@ local function closed(job)
   return pack(WHOLE, job.state, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags,
     job.place, job.failures, job.lost, job.created, job.lease, 84 + #names) .. names .. job.worker
 end
+
+-- The same without opening: where the names end, and the name of the queue.
+local function names_end(record) return byte(record, 83) * 256 + byte(record, 84) end
+local function queue_of(record) return sub(record, 87, 86 + byte(record, 85) * 256 + byte(record, 86)) end
 
 local function is_leased(job) return job.state == CLAIMED or job.state == RUNNING end
 local function is_waiting(job) return job.state == SCHEDULED or job.state == RETRY end

@@ -11,7 +11,7 @@ for place, wish in ipairs(wishes) do
     answers[place] = 'l'
   else
     job.ends = math.max(job.ends, now + wish.lease)
-    leases[#leases + 1] = job.ends
+    leases[#leases + 1] = string.format('%.0f', job.ends)
     leases[#leases + 1] = job.id
     if wish.elapsed and job.state == CLAIMED then
       count(CLAIMED, job.queue, -1)

@@ -2,32 +2,6 @@
 
 local function is_in(state, states) return string.find(states, state, 1, true) ~= nil end
 
--- The attempts of a job whose token is this; the last of a plain success is told by its record alone.
-local function attempt_of(job, token)
-  if has(job.flags, IS_TOLD) and job.token == token then return {[3] = job.worker, [6] = 'success'} end
-  if not has(job.flags, HAS_HISTORY) then return nil end
-  for place, packed in ipairs(call('LRANGE', NS .. 'h:' .. job.id, 0, -1)) do
-    local attempt = cmsgpack.unpack(packed)
-    if attempt[2] == token then return attempt, place - 1 end
-  end
-end
-
--- The verdict on a move that no longer applies: a repeat is accepted, a late one is remembered.
-local function is_repeated(job, worker, move)
-  if not move.outcome then
-    return job.token == move.token and job.worker == worker and job.state == RUNNING and move.from ~= ''
-  end
-  local attempt, place = attempt_of(job, move.token)
-  if not attempt then return false end
-  local outcome = attempt[6] == 'superseded' and 'lost' or attempt[6]
-  if outcome == move.outcome and (attempt[9] or attempt[3]) == worker then return true end
-  if outcome == 'lost' and attempt[3] == worker and not move.if_expired then
-    attempt[6] = 'superseded'
-    call('LSET', NS .. 'h:' .. job.id, place, cmsgpack.pack(attempt))
-  end
-  return false
-end
-
 local function end_lease(job)
   call('ZREM', LEASES, job.id)
   if has(job.flags, CANCEL_ASKED) then call('HDEL', ASKED, job.id) end

@@ -1,48 +1,71 @@
 -- Plain successes, the way of most jobs: records are changed as strings, and each command serves them all.
 -- Four values each: id, token, how long ago it started, place of the result among the arguments or 0.
 -- Gives the places of those refused.
+local NO_FAILURES = '\0\0\0\0\0\0\0\0'
+
+-- What of a job's head its success depends on, and how it begins and ends afterwards. Jobs that were claimed
+-- together have the same, so it is found once.
+local function succeeded(head)
+  local state, token, version, run, _, started, seq, flags = unpacked(HEAD, head)
+  local known = {state = state, token = token, flags = flags, is_started = started ~= 0}
+  known.is_leased = state == CLAIMED or state == RUNNING
+  known.first = pack('>BI8I4I4i8', SUCCESS, token, version + 1, run, now)
+  known.started = sub(head, 26, 33)
+  known.seq = sub(head, 34, 41)
+  return known
+end
+
+-- The flags as they will be, after what goes with the old ones was removed.
+local function settled(id, flags, has_result)
+  if has(flags, CANCEL_ASKED) then call('HDEL', ASKED, id) end
+  if has(flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'e') end
+  if has(flags, HAS_RESULT) and not has_result then call('HDEL', RESULTS, id) end
+  return without(without(flags, SUSPECT), HAS_RESULT)
+end
 
 local function succeed(worker, values)
   local ids, leases, records, finished, stored = {}, {}, {}, {}, {}
-  for at = 1, #values, 4 do ids[#ids + 1] = values[at] end
-  local found = read_all(RECORDS, ids)
-  local refused = {}
+  local total, done, kept = 0, 0, 0
+  for at = 1, #values, 4 do
+    total = total + 1
+    ids[total] = values[at]
+  end
+  local found, heads, refused = read_all(RECORDS, ids), {}, {}
   local stamp = pack('>i8', now)
-  for place, id in ipairs(ids) do
-    local record = found[place]
-    local state, token, version, run, ends, started, seq, flags
-    local names
+  for place = 1, total do
+    local id, record, token = ids[place], found[place], values[4 * place - 2]
+    local known
     if record then
-      state, token, version, run, ends, started, seq, flags = unpacked(HEAD, record)
-      names = unpacked('>I2', record, 83)
-    end
-    if record and token == values[4 * place - 2] and (state == CLAIMED or state == RUNNING)
-      and sub(record, names + 1) == worker then
-      local elapsed = values[4 * place - 1]
-      if started == 0 and elapsed >= 0 then started = now - elapsed end
-      local result = ARGV[values[4 * place]]
-      if flags ~= 0 then
-        if has(flags, CANCEL_ASKED) then call('HDEL', ASKED, id) end
-        if has(flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'e') end
-        if has(flags, HAS_RESULT) and not result then call('HDEL', RESULTS, id) end
-        flags = without(without(flags, SUSPECT), HAS_RESULT)
+      local head = sub(record, 1, 42)
+      known = heads[head]
+      if not known then
+        known = succeeded(head)
+        heads[head] = known
       end
-      flags = flags + IS_TOLD
+    end
+    if known and known.is_leased and known.token == token and sub(record, names_end(record) + 1) == worker then
+      local elapsed, result = values[4 * place - 1], ARGV[values[4 * place]]
+      local started, flags = known.started, known.flags
+      if not known.is_started and elapsed >= 0 then started = pack('>i8', now - elapsed) end
+      if flags ~= 0 then flags = settled(id, flags, result) end
       if result then
         flags = flags + HAS_RESULT
-        stored[#stored + 1] = id
-        stored[#stored + 1] = result
+        stored[kept + 1], stored[kept + 2] = id, result
+        kept = kept + 2
       end
-      leases[#leases + 1] = id
-      records[#records + 1] = id
-      records[#records + 1] = pack(HEAD, SUCCESS, token, version + 1, run, now, started, seq, flags)
-        .. sub(record, 43, 58) .. '\0\0\0\0\0\0\0\0' .. sub(record, 67)
-      finished[#finished + 1] = stamp .. id
-      local queue = unpacked('>I2c0', record, 85)
-      count(state, queue, -1)
+      local rest = sub(record, 43)
+      if sub(record, 59, 66) ~= NO_FAILURES then
+        rest = sub(record, 43, 58) .. NO_FAILURES .. sub(record, 67)
+      end
+      done = done + 1
+      leases[done] = id
+      records[2 * done - 1] = id
+      records[2 * done] = known.first .. started .. known.seq .. string.char(flags + IS_TOLD) .. rest
+      finished[done] = stamp .. id
+      local queue = queue_of(record)
+      count(known.state, queue, -1)
       count(SUCCESS, queue, 1)
-    elseif not record
-      or not is_repeated(opened(id, record), worker, {outcome = 'success', token = values[4 * place - 2]}) then
+    elseif not record or not is_repeated(opened(id, record), worker, {outcome = 'success', token = token}) then
       refused[#refused + 1] = place
     end
   end

@@ -1,6 +1,6 @@
 -- ARGV: instant, wake-up, worker, seq, repeat, plain successes in msgpack or empty, other moves in msgpack or
 -- empty, the want in msgpack or empty, then what they refer to.
--- All is read before anything is written.
+-- `tick_plain` has only what plain successes and first claims need. All is read before anything is written.
 local worker, seq = ARGV[3], tonumber(ARGV[4])
 local plain = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6])
 local moves = ARGV[7] ~= '' and cmsgpack.unpack(ARGV[7])
@@ -42,17 +42,15 @@ end
 save_counts()
 
 local asked = {}
-if call('EXISTS', ASKED) == 1 then
-  local all = call('HGETALL', ASKED)
-  for place = 1, #all, 2 do
-    if all[place + 1] == worker then
-      asked[#asked + 1] = all[place]
-      asked[#asked + 1] = string.format('%.0f', unpacked('>I8', call('HGET', RECORDS, all[place]), 2))
-    end
+local all = call('HGETALL', ASKED)
+for place = 1, #all, 2 do
+  if all[place + 1] == worker then
+    asked[#asked + 1] = all[place]
+    asked[#asked + 1] = string.format('%.0f', unpacked('>I8', call('HGET', RECORDS, all[place]), 2))
   end
 end
 ring(ARGV[2])
 return {
-  is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused, table.concat(verdicts),
-  asked, paused, claimed[1], claimed[2], claimed[3],
+  is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused,
+  table.concat(verdicts), asked, paused, claimed[1], claimed[2], claimed[3],
 }

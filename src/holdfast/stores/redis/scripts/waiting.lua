@@ -1,0 +1,48 @@
+-- Counts by state and queue, and the order in which waiting jobs are served.
+local counts, waiting, lines = {}, {}, {}
+
+local function count(kind, queue, by)
+  local field = kind .. queue
+  counts[field] = (counts[field] or 0) + by
+end
+
+local function line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
+
+-- Puts a waiting job where claims find it: ready, by priority, due time and id; or to be ready later.
+local function wait(queue, task, state, place, id)
+  local due = due_of(place)
+  if due <= now then
+    local line = line_of(queue, task)
+    local ready = waiting[line]
+    if not ready then
+      ready = {}
+      waiting[line] = ready
+      lines[#lines + 1] = {NS .. 't:' .. queue, task}
+    end
+    ready[#ready + 1] = '0'
+    ready[#ready + 1] = place .. id
+    count(state == RETRY and 'R' or 'S', queue, 1)
+  else
+    local key = NS .. 's:' .. queue
+    local later = waiting[key]
+    if not later then
+      later = {}
+      waiting[key] = later
+    end
+    later[#later + 1] = string.format('%.17g', due)
+    later[#later + 1] = id
+  end
+end
+
+local function save_waiting()
+  for key, entries in pairs(waiting) do each_part('ZADD', key, entries) end
+  for _, line in ipairs(lines) do call('SADD', line[1], line[2]) end
+  waiting, lines = {}, {}
+end
+
+local function save_counts()
+  for field, by in pairs(counts) do
+    if by ~= 0 and call('HINCRBY', COUNTS, field, by) == 0 then call('HDEL', COUNTS, field) end
+  end
+  counts = {}
+end

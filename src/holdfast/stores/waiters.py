@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 from collections.abc import Callable, Iterable
 from threading import Lock
 
@@ -15,9 +17,12 @@ class Waiters:
     def __init__(self) -> None:
         self._lock = Lock()
         self._wakes: dict[str, Callable[[], None]] = {}
+        self._mark = secrets.token_hex(8)
 
-    def __bool__(self) -> bool:
-        return bool(self._wakes)
+    @property
+    def mark(self) -> str:
+        """Where they wait: another process, a fork, and another store of this process have other marks."""
+        return f"{self._mark}-{os.getpid()}"
 
     def add(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         """Adds one; what it gives back takes it away again."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.model.records import LockAnswer, LockHold, LockWish
-from holdfast.stores.postgres.bell import process_mark
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.queries import Queries
@@ -35,7 +34,7 @@ class PostgresLocks:
             wish.owner,
             wish.ttl,
             wish.place,
-            process_mark(),
+            self._waiters.mark,
             writes=True,
         )
         if token is None and self._wakeups.is_deaf:
@@ -57,7 +56,7 @@ class PostgresLocks:
 
     async def release(self, name: str, owner: str, token: int | None) -> None:
         turn = await self._database.value(
-            self._queries.lock_release, self._ns, name, owner, token, process_mark(), self._channel
+            self._queries.lock_release, self._ns, name, owner, token, self._waiters.mark, self._channel
         )
         self._waiters.wake([turn])
 

@@ -10,14 +10,14 @@ CREATE TABLE holdfast.lock (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX holdfast_lock_until ON holdfast.lock (until);
 
--- Who stands in line for a lock, in the order of arrival, until when, and in which process it waits.
+-- Who stands in line for a lock, in the order of arrival, until when, and the mark of where it waits.
 CREATE TABLE holdfast.lock_line (
     arrival bigint GENERATED ALWAYS AS IDENTITY,
     until bigint NOT NULL,
     ns integer NOT NULL,
     name text COLLATE "C" NOT NULL,
     owner text COLLATE "C" NOT NULL,
-    process text COLLATE "C" NOT NULL,
+    mark text COLLATE "C" NOT NULL,
     PRIMARY KEY (ns, name, owner)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX holdfast_lock_line_until ON holdfast.lock_line (until);
@@ -34,7 +34,7 @@ AS $$ SELECT pg_advisory_xact_lock(hashtextextended('holdfast.lock ' || p_ns || 
 
 -- Gives the token, or the time until it could be granted if nobody did anything.
 CREATE FUNCTION holdfast.lock_acquire_v1(
-    p_ns integer, p_name text, p_owner text, p_ttl bigint, p_place bigint, p_process text, OUT token bigint, OUT after bigint
+    p_ns integer, p_name text, p_owner text, p_ttl bigint, p_place bigint, p_mark text, OUT token bigint, OUT after bigint
 ) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -85,8 +85,8 @@ BEGIN
         UPDATE holdfast.lock_line AS l SET until = v_now + p_place
         WHERE l.ns = p_ns AND l.name = p_name AND l.owner = p_owner;
     ELSIF p_place > 0 THEN
-        INSERT INTO holdfast.lock_line (ns, name, owner, process, until)
-        VALUES (p_ns, p_name, p_owner, p_process, v_now + p_place);
+        INSERT INTO holdfast.lock_line (ns, name, owner, mark, until)
+        VALUES (p_ns, p_name, p_owner, p_mark, v_now + p_place);
     END IF;
     after := greatest(v_held.until, v_before) - v_now;
 END
@@ -112,15 +112,15 @@ END
 $$;
 
 -- Frees the lock, without a token also the owner's place. Tells whose turn it is thereby: by its answer if that one waits
--- in the process of the caller, else on the channel.
+-- where the caller is, else on the channel.
 CREATE FUNCTION holdfast.lock_release_v1(
-    p_ns integer, p_name text, p_owner text, p_token bigint, p_process text, p_channel text
+    p_ns integer, p_name text, p_owner text, p_token bigint, p_mark text, p_channel text
 ) RETURNS text LANGUAGE plpgsql
 AS $$
 DECLARE
     v_left boolean := false;
     v_owner text;
-    v_process text;
+    v_mark text;
 BEGIN
     PERFORM holdfast.lock_enter_v1(p_ns, p_name);
     -- A release that a crash of the server forgets comes with the end of the lease.
@@ -136,9 +136,9 @@ BEGIN
     THEN
         RETURN NULL;
     END IF;
-    SELECT l.owner, l.process INTO v_owner, v_process FROM holdfast.lock_line AS l
+    SELECT l.owner, l.mark INTO v_owner, v_mark FROM holdfast.lock_line AS l
     WHERE l.ns = p_ns AND l.name = p_name AND l.until > holdfast.now_v1() ORDER BY l.arrival LIMIT 1;
-    IF v_process = p_process THEN
+    IF v_mark = p_mark THEN
         RETURN v_owner;
     END IF;
     IF v_owner IS NOT NULL AND p_channel IS NOT NULL THEN

@@ -1,11 +1,13 @@
 """A store that fails on command: before or after it did what it was asked, once, for a while, for good."""
 
 import asyncio
+import copy
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.model.records import Tick
 from holdfast.store import Migrations, Session, Store, Transactions
 
 MUTATING = frozenset({"add", "tick", "extend", "edit", "delete", "prune", "register", "beat", "retire"})
@@ -22,6 +24,8 @@ class Plan:
     before: BaseException | None = None
     after: BaseException | None = None
     hangs: bool = False
+    entry: asyncio.Event | None = None
+    """Is done only once it is set; it must belong to the loop of the session."""
     gate: asyncio.Event | None = None
     """Answers only once it is set; it must belong to the loop of the session."""
     when: Callable[[Any], bool] = field(default=lambda argument: True)
@@ -31,11 +35,15 @@ class Plan:
 
 
 class Faults:
-    """The plans, and a log of the calls. `down` fails every call; `die` lets none come back any more."""
+    """The plans, and a log of the calls. `down` fails every call; `die` lets none come back any more.
+
+    `ticks` are those of the worker itself, each as it was sent.
+    """
 
     def __init__(self) -> None:
         self.plans: list[Plan] = []
         self.calls: list[tuple[str, str]] = []
+        self.ticks: list[Tick] = []
         self.down: Exception | None = None
         self.is_dead = False
         self.died = asyncio.Event()
@@ -65,6 +73,8 @@ class Faults:
         if self.is_dead:
             await _for_ever()
         self.calls.append((session, name))
+        if (session, name) == ("pump", "tick"):
+            self.ticks.append(copy.copy(argument))
         if self.down is not None:
             raise self.down
         if name in MUTATING:
@@ -92,6 +102,8 @@ async def _follow(plan: Plan, call: Call) -> Any:
         raise plan.before
     if plan.hangs:
         await _for_ever()
+    if plan.entry is not None:
+        await plan.entry.wait()
     answer = await call()
     if plan.gate is not None:
         await plan.gate.wait()

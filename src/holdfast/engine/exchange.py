@@ -107,7 +107,7 @@ class Exchange:
                 async with asyncio.timeout(self._call_timeout) as self._waiting:
                     ticked = await self._jobs.tick(tick)
             except asyncio.CancelledError as cancellation:
-                tick.repeat = True
+                tick.repeat = self.is_unsettled = True
                 self._endure(cancellation)
                 continue
             except (OutcomeUnknown, TimeoutError) as error:
@@ -140,8 +140,8 @@ class Exchange:
             raise GaveUp
 
     def _endure(self, cancellation: asyncio.CancelledError) -> None:
-        """The first cancellation waits for the answer; the second does not."""
-        if self._was_cancelled:
+        """The first cancellation waits for the answer; the second, or one after giving up, does not."""
+        if self._was_cancelled or self._is_over:
             raise cancellation
         self._was_cancelled = True
         self._cut_off()

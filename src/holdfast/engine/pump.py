@@ -118,9 +118,10 @@ class Pump:
                 end_listening()
             for timer in self._timers:
                 timer.cancel()
-            await self._dismiss(crowd)
+            self._dismiss(crowd)
             self._confirmations.close()
             await self.slots.close()
+            await asyncio.wait([crowd])
         if self._was_cut_off:
             raise asyncio.CancelledError
 
@@ -169,12 +170,11 @@ class Pump:
         except RuntimeError:
             log.debug("stop after the end", extra={"fields": {"worker": self._worker.id}})
 
-    async def _dismiss(self, crowd: asyncio.Task[None]) -> None:
+    def _dismiss(self, crowd: asyncio.Task[None]) -> None:
         """Ends the second line of ticks; one that is still in flight there is given up."""
         self._second.give_up()
         if not self._second.is_busy:
             crowd.cancel()
-        await asyncio.wait([crowd])
 
     async def _serve(self, *, until_idle: bool) -> None:
         while not self._has_given_up:
@@ -250,7 +250,7 @@ class Pump:
             appetite.feed(want, answer.ticked)
             if not answer.ticked.registered:
                 self._inbox.take_in()
-                if await self._registration.renew():
+                if await self._registration.renew(sent):
                     appetite.hungry = True
                 return
             self._registration.holds = True
@@ -348,5 +348,6 @@ class Pump:
             return False
         if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
             return False
-        may_claim = not self._is_stopping and self._registration.holds and slots.free > slots.waiting
-        return bool(self._outbox) or (self._appetite.hungry and may_claim)
+        may_claim = not self._is_stopping and self._registration.holds
+        has_room = slots.free > slots.waiting + self._asked
+        return bool(self._outbox) or (self._appetite.hungry and may_claim and has_room)

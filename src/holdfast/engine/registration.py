@@ -22,10 +22,18 @@ class Registration:
         self._worker = worker
         self._settings = settings
         self._renewed = 0.0
+        self._renewing = asyncio.Lock()
         self.holds = True
 
-    async def renew(self) -> bool:
-        """Registers again, after a pause so long that the store took this worker for dead; whether it did."""
+    async def renew(self, sent: float) -> bool:
+        """Registers again, after a pause so long that the store took this worker for dead; whether it did.
+
+        `sent` is when the tick left that told so. Two may tell it of one pause: then once is enough.
+        """
+        async with self._renewing:
+            return self._renewed > sent or await self._register()
+
+    async def _register(self) -> bool:
         self.holds = False
         timing = self._settings.timing
         try:

@@ -15,7 +15,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,40}", re.ASCII)
 _LAST_PORT = 65535
 _PORTS: Final[dict[Kind, int]] = {"server": 6379, "sentinel": 26379, "cluster": 6379, "unix": 0}
 _SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-_OURS = ("prefix", "pool", "notify", "timeout", "db")
+_OURS = ("prefix", "notify", "timeout", "db")
 _TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 _SENTINELS = ("sentinel_username", "sentinel_password")
 _EXAMPLES = (
@@ -28,8 +28,8 @@ _EXAMPLES = (
 class Address:
     """A server, or those who know where it is, and the settings of the connections to it.
 
-    `pool` is how many connections one event loop may have. `patience` is how many seconds a connection or an
-    answer is waited for. `service` is the name by which Sentinels know the server.
+    `patience` is how many seconds a connection or an answer is waited for. `service` is the name by which
+    Sentinels know the server.
     """
 
     kind: Kind
@@ -42,7 +42,6 @@ class Address:
     sentinel_credentials: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     tls: dict[str, Any] = field(default_factory=dict[str, Any])
     prefix: str = "holdfast"
-    pool: int = 4
     notify: bool = True
     patience: float = 5.0
 
@@ -86,7 +85,6 @@ def parse(url: str) -> Address:
         sentinel_credentials={name.removeprefix("sentinel_"): text for name, text in sentinels.items()},
         tls=tls,
         prefix=ours.get("prefix", "holdfast"),
-        pool=int(_number("pool", ours.get("pool", "4"), 1, 1_000)),
         notify=_switch("notify", ours.get("notify", "on")),
         patience=_number("timeout", ours.get("timeout", "5"), 0.1, 3600),
     )

@@ -63,7 +63,7 @@ class Database:
             raise translated(silence, self.address.place, sent=is_sent) from error
         except FAULTS as error:
             if is_elsewhere(error):
-                wire.close(str(error))
+                wire.retire()
             raise translated(error, self.address.place, sent=is_sent) from error
 
     async def ask(self, *command: object) -> Any:
@@ -96,7 +96,7 @@ class Database:
 
     async def _moved(self, wire: Wire, error: ReplyError) -> Wire:
         self.finder.follow(error)
-        wire.close("the Cluster has the namespace elsewhere")
+        wire.retire()
         return await self._connected()
 
     async def _ask_once(self, error: ReplyError, command: tuple[object, ...]) -> Any:

@@ -66,7 +66,7 @@ class RedisJobs:
             bodies,
             extras,
         ) = await self._database.run(
-            "tick",
+            "tick" if batch.others or tick.repeat else "tick_plain",
             wake,
             tick.worker,
             tick.seq,

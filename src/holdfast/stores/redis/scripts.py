@@ -30,7 +30,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "lock_renew": ("locks", "lock_renew"),
     "lock_release": ("locks", "lock_release"),
 }
-"""What each script is made of, in this order. Functions take time to define, so none has what it never needs."""
+"""What each is made of, in this order. To define functions takes time, so none has what it never needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,13 @@ class Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reason = "not connected"
+        self._is_retired = False
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None
+        """Whether something can be asked."""
+        return self._transport is not None and not self._is_retired
 
     def ask(self, *args: object) -> asyncio.Future[Any]:
         """Sends a command; the answer will be there, or a ReplyError, or WireLost."""
@@ -79,6 +81,12 @@ class Wire(asyncio.Protocol):
         if not self.gone.done():
             self.gone.set_result(None)
 
+    def retire(self) -> None:
+        """Hangs up once everybody who waits has an answer."""
+        self._is_retired = True
+        if not self._waiting:
+            self.close("retired")
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Those of uvloop are like it, but not made from it.
         self._transport = cast(asyncio.Transport, transport)
@@ -93,6 +101,8 @@ class Wire(asyncio.Protocol):
                 self._heard(reply[1], reply[2])
             elif self._waiting:
                 self._answer(self._waiting.popleft(), reply)
+        if self._is_retired and not self._waiting:
+            self.close("retired")
 
     def _next(self) -> Any:
         try:

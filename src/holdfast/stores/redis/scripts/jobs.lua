@@ -74,7 +74,9 @@ end
 -- Takes a waiting job out of the order of its queue.
 local function withdraw(job)
   if call('ZREM', NS .. 's:' .. job.queue, job.id) == 0 then
-    call('ZREM', line_of(job.queue, job.task), job.place .. job.id)
+    local line = line_of(job.queue, job.task)
+    call('ZREM', line, job.place .. job.id)
+    if call('EXISTS', line) == 0 then call('SREM', NS .. 't:' .. job.queue, job.task) end
     count(job.state == RETRY and 'R' or 'S', job.queue, -1)
   end
 end

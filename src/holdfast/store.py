@@ -10,7 +10,8 @@ Promises that hold for every operation below:
 - Three outcomes: it returns (done), raises StoreUnavailable (not done), or raises OutcomeUnknown (perhaps
   done).
 - Repeatable: every mutating operation may be sent again unchanged: nothing more happens, and the answer tells
-  what the first one did. An `edit` is guarded by its version instead, and gives None the second time.
+  what the first one did. (A tick then says `repeat`, a job no longer `fresh`.) An `edit` is guarded by its
+  version instead, and gives None the second time.
 - Scoped: a session belongs to one namespace and neither sees nor changes anything of another.
 - Bound values: names and payloads are values, never identifiers, and come back exactly as they went in.
 - Safe when cancelled: if a caller is cancelled while waiting, the operation is done whole or not at all.

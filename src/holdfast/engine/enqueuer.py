@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from holdfast.model.records import Added, NewJob
+from holdfast.model.records import Added, NewJob, as_repeated
 from holdfast.store import JobStore
 
 _AT_ONCE = 2
@@ -152,12 +152,13 @@ class Enqueuer:
         try:
             return await self._store.add(jobs)
         except OutcomeUnknown:
-            return await self._store.add(jobs)
+            return await self._store.add(as_repeated(jobs))
 
     async def _send_one_by_one(self, together: list[_Waiter]) -> None:
         """One job that the store cannot take must not take the others with it."""
         for waiter in list(together):
             if not waiter.answer.done():
+                waiter.jobs = as_repeated(waiter.jobs)
                 self._sent = [waiter]
                 await self._send()
 

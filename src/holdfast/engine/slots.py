@@ -213,7 +213,9 @@ class Slots:
         else:
             coroutine = self._runner.run(hold, args, kwargs, self._ended)
         # Not by the loop's factory: an eager task would run the handler, and end, inside this call.
-        hold.task = asyncio.Task(coroutine, loop=self._loop, context=contextvars.Context())
+        hold.task = asyncio.Task(
+            coroutine, loop=self._loop, name=definition.name, context=contextvars.Context()
+        )
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         self._leave(hold)

@@ -5,6 +5,7 @@ Times are microseconds; instants are the store's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -17,7 +18,8 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
     It is due at `due`, an instant, when that is given, else `delay` after the store's now. `key` is held
     while the job is live and for `key_ttl` from now. `lease`, `timeout` and `retry` override what worker and
-    task say.
+    task say. `fresh` says that the id is new and was never sent to a store, so that a store need not look for
+    it among finished jobs.
     """
 
     id: str
@@ -34,6 +36,12 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     timeout: int | None = None
     retry: bytes | None = None
     headers: bytes | None = None
+    fresh: bool = False
+
+
+def as_repeated(jobs: Sequence[NewJob]) -> list[NewJob]:
+    """The jobs as they are sent again: they may be stored, and even finished, by now."""
+    return [msgspec.structs.replace(job, fresh=False) for job in jobs]
 
 
 class JobRecord(msgspec.Struct, gc=False):
@@ -80,14 +88,14 @@ class JobRecord(msgspec.Struct, gc=False):
 def as_added(job: NewJob, now: int) -> JobRecord:
     """The job as it stands once it was added at that instant."""
     return JobRecord(
-        id=job.id,
-        task=job.task,
-        queue=job.queue,
-        payload=job.payload,
-        state=State.SCHEDULED,
-        priority=job.priority,
-        due=now + job.delay if job.due is None else job.due,
-        created=now,
+        job.id,
+        job.task,
+        job.queue,
+        job.payload,
+        State.SCHEDULED,
+        job.priority,
+        now + job.delay if job.due is None else job.due,
+        now,
         lease=job.lease,
         timeout=job.timeout,
         retry=job.retry,

@@ -158,7 +158,7 @@ class Call:
     """How long a key is held if the options do not say."""
 
     def to_new_job(self, id: str) -> NewJob:
-        """The job under this id, or under the one that the options ask for."""
+        """The job under this new id, or under the one that the options ask for."""
         definition, options = self.definition, self.options
         if options is NO_OPTIONS:
             return NewJob(
@@ -168,6 +168,7 @@ class Call:
                 payload=self.payload,
                 priority=definition.priority,
                 lease=definition.lease,
+                fresh=True,
             )
         return NewJob(
             id=options.id or id,
@@ -183,6 +184,7 @@ class Call:
             lease=options.lease or definition.lease,
             timeout=options.timeout,
             retry=options.retry,
+            fresh=options.id is None,
         )
 
 

@@ -28,23 +28,52 @@ _decode = msgspec.json.Decoder(Answer).decode
 _encode = msgspec.json.encode
 
 
+def is_fresh(jobs: Sequence[NewJob]) -> bool:
+    """Whether the jobs can be stored without a look at what is there: nothing of theirs can be taken."""
+    return all(job.fresh and job.key is None for job in jobs)
+
+
+def fresh_arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+    """The parameters of `add_fresh` after the namespace."""
+    found: list[list[Any] | None] = [
+        [job.id for job in jobs],
+        _once([job.task for job in jobs]),
+        _once([job.queue for job in jobs]),
+        [job.payload for job in jobs],
+        _once([job.priority for job in jobs]),
+    ]
+    return [*found, *([None] * 7 if all(map(_is_usual, jobs)) else [*_times(jobs), *_others(jobs)])]
+
+
 def arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
-    """The parameters of `add` after namespace and instant; None for an array that says nothing."""
-    usual: list[list[Any] | None] = [
+    """The parameters of `add` after namespace and instant."""
+    return [
         [job.id for job in jobs],
         [job.task for job in jobs],
         [job.queue for job in jobs],
         [job.payload for job in jobs],
         [job.priority for job in jobs],
-    ]
-    if all(map(_is_usual, jobs)):
-        return [*usual, *[None] * 9]
-    return [
-        *usual,
-        _unless_empty(jobs, lambda job: job.due),
-        _unless_empty(jobs, lambda job: job.delay or None),
+        *_times(jobs),
         _unless_empty(jobs, lambda job: job.key),
         _unless_empty(jobs, lambda job: job.key_ttl or None),
+        *_others(jobs),
+    ]
+
+
+def _once(values: list[Any]) -> list[Any]:
+    """One for all, if all are the same."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _times(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+    return [
+        _unless_empty(jobs, lambda job: job.due),
+        _unless_empty(jobs, lambda job: job.delay or None),
+    ]
+
+
+def _others(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+    return [
         _unless_empty(jobs, lambda job: _tags(job) if job.tags else None),
         _unless_empty(jobs, lambda job: job.lease),
         _unless_empty(jobs, lambda job: job.timeout),
@@ -57,7 +86,6 @@ def _is_usual(job: NewJob) -> bool:
     return (
         job.due is None
         and not job.delay
-        and job.key is None
         and not job.tags
         and job.lease is None
         and job.timeout is None
@@ -68,7 +96,7 @@ def _is_usual(job: NewJob) -> bool:
 
 def _unless_empty(jobs: Sequence[NewJob], field: Callable[[NewJob], Any]) -> list[Any] | None:
     found = [field(job) for job in jobs]
-    return found if found.count(None) < len(found) else None
+    return found if found.count(None) < len(found) else None  # says nothing
 
 
 def _tags(job: NewJob) -> str:
@@ -98,11 +126,16 @@ def as_json(jobs: Sequence[NewJob]) -> list[dict[str, Any]]:
     ]
 
 
+def created(jobs: Sequence[NewJob], now: int) -> list[Added]:
+    """The answers for jobs that were all added at that instant."""
+    return [_created(job, now) for job in jobs]
+
+
 def answers(jobs: Sequence[NewJob], told: str) -> list[Added]:
     """One answer for each job from what the server told."""
     answer = _decode(told)
     if answer.stood is None:
-        return [_created(job, answer.now) for job in jobs]
+        return created(jobs, answer.now)
     stood = {found.n: found for found in answer.stood}
     return [
         _created(job, answer.now) if n not in stood else _stood(stood[n])

@@ -48,6 +48,11 @@ def is_broken(error: BaseException) -> bool:
     return any(sqlstate(each) in _BROKEN for each in (error, error.__cause__) if each is not None)
 
 
+def is_taken(error: StoreError) -> bool:
+    """Whether an id or key that was to be stored is there already."""
+    return error.__cause__ is not None and sqlstate(error.__cause__) == "23505"
+
+
 def translated(error: Exception, place: str, *, sent: bool) -> HoldfastError:
     """The error of ours that says what happened, to be raised from this one.
 

@@ -1,11 +1,12 @@
 """The job operations: each one call of a server-side function, or one query."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from holdfast.model.errors import KeyConflict
+from holdfast.model.errors import KeyConflict, StoreError
 from holdfast.model.lifecycle import EDITABLE, edit_source
 from holdfast.model.records import (
     Added,
@@ -20,15 +21,17 @@ from holdfast.model.records import (
     Tick,
     Ticked,
 )
-from holdfast.stores.postgres.adding import answers, arrays
+from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.faults import is_taken
 from holdfast.stores.postgres.floors import Floors
 from holdfast.stores.postgres.moving import Batch, may_wake
 from holdfast.stores.postgres.queries import Queries, found
 from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
+_PLACE = attrgetter("priority", "due", "id")
 _encode = msgspec.json.encode
 
 
@@ -65,11 +68,23 @@ class PostgresJobs:
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
             return []
-        sql = self._queries.add
         wake = self._bell.strike()
-        told = await self._database.value(sql, self._ns, *arrays(jobs), wake)
+        added = await self._add_fresh(jobs, wake) if is_fresh(jobs) else None
+        if added is None:
+            told = await self._database.value(self._queries.add, self._ns, *arrays(jobs), wake)
+            added = answers(jobs, told)
         self._bell.struck(wake)
-        return answers(jobs, told)
+        return added
+
+    async def _add_fresh(self, jobs: Sequence[NewJob], wake: str | None) -> list[Added] | None:
+        """None if one of the ids is not so fresh."""
+        try:
+            now = await self._database.value(self._queries.add_fresh, self._ns, *fresh_arrays(jobs), wake)
+        except StoreError as error:
+            if is_taken(error):
+                return None
+            raise
+        return created(jobs, now)
 
     async def tick(self, tick: Tick) -> Ticked:
         batch = Batch(tick.moves)
@@ -95,16 +110,19 @@ class PostgresJobs:
         if wakes:
             self._bell.struck(wake)
         answer = _decode_answer(rows.pop()[0])
-        jobs = [claimed(row, tick.worker) for row in rows]
-        if want is not None and len(jobs) > 1:
-            turns = {queue: turn for turn, queue in enumerate(want.queues)}
-            jobs.sort(key=lambda job: (turns.get(job.queue, 0), job.priority, job.due, job.id))
+        jobs: list[JobRecord] = []
         if want is not None:
+            lease_until = answer.now + want.lease
+            jobs = [claimed(row, tick.worker, lease_until) for row in rows]
+            jobs.sort(key=_PLACE)
+            if len(want.queues) > 1:
+                turns = {queue: turn for turn, queue in enumerate(want.queues)}
+                jobs.sort(key=lambda job: turns[job.queue])
             self._floors.learn(answer.read, jobs, None if answer.next_due == 0 else answer.now)
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
             claimed=jobs,
-            cancel_asked=answer.asked or [],
+            cancel_asked=sorted(set(answer.asked)) if answer.asked else [],
             paused=frozenset(answer.paused),
             next_due=answer.next_due,
             registered=answer.registered,

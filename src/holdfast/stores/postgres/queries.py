@@ -18,6 +18,9 @@ class Queries:
     add: str = (
         "SELECT holdfast.add_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     )
+    add_fresh: str = (
+        "SELECT holdfast.add_fresh_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    )
     tick: str = (
         "SELECT * FROM holdfast.tick_v1("
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"

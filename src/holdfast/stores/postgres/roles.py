@@ -21,7 +21,7 @@ _READ = (
 )
 _LOCKED = ("lock", "lock_line", "lock_token")
 _CHANGED = ("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", *_LOCKED)
-_ADDING = ("now_v1", "namespace_v1", "add_v1", "add_json_v1")
+_ADDING = ("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_json_v1")
 
 _ROLES = """-- The roles of Holdfast. Run this after `holdfast migrate`, and again after each upgrade, as a
 -- superuser, or as the owner of the tables who may create roles. Then give them to those who log in, as in

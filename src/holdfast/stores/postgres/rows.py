@@ -43,20 +43,67 @@ def record(row: Any) -> JobRecord:
     return _made(str(row[0]), *row[1:4], state_of(row[4]), *row[5:21], tuple(row[21] or ()), *row[22:])
 
 
-def claimed(row: Any, worker: str) -> JobRecord:
-    """A job from a row of `tick`, which has its answer first and leaves out what the caller knows."""
-    return _made(
-        str(row[1]),
-        *row[2:5],
-        state_of(row[5]),
-        *row[6:15],
+def claimed(row: Any, worker: str, lease_until: int) -> JobRecord:
+    """A job from a row of `tick`. What it does not say is as the claim has made it."""
+    _, job_id, task, queue, payload, priority, due, created, run, version, token, headers, rest = row
+    job = _made(
+        str(job_id),
+        task,
+        queue,
+        payload,
+        State.CLAIMED,
+        priority,
+        due,
+        created,
+        run,
+        0,
+        0,
+        False,
+        version,
+        token,
         worker,
-        *row[15:21],
-        tuple(row[21] or ()),
-        row[22],
-        None,  # not finished
-        *row[23:],
+        lease_until,
+        None,
+        None,
+        None,
+        headers,
     )
+    if rest is not None:
+        _decode_rest(rest).put_into(job)
+    return job
+
+
+class Rest(msgspec.Struct):
+    """What else there may be to tell of a claimed job."""
+
+    state: int
+    failures: int
+    lost: int
+    suspect: bool
+    cancel_asked: bool
+    lease_until: int
+    lease: int | None
+    timeout: int | None
+    retry: str | None
+    key: str | None
+    tags: tuple[str, ...] | None
+    error: str | None
+    result: str | None
+    started: int | None = None
+    progress: float | None = None
+    progress_note: str | None = None
+    reason: str | None = None
+
+    def put_into(self, job: JobRecord) -> None:
+        for name in self.__struct_fields__:
+            setattr(job, name, getattr(self, name))
+        job.state = STATES[self.state]
+        job.tags = self.tags or ()
+        job.retry = from_hex(self.retry)
+        job.result = from_hex(self.result)
+
+
+_decode_rest = msgspec.json.Decoder(Rest).decode
 
 
 class Told(msgspec.Struct):

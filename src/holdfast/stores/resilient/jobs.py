@@ -18,6 +18,7 @@ from holdfast.model.records import (
     QueueCount,
     Tick,
     Ticked,
+    as_repeated,
 )
 from holdfast.store import JobStore
 from holdfast.stores.resilient.guard import Guard
@@ -34,7 +35,11 @@ class ResilientJobs:
         self._call = guard.call
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
-        return await self._call(lambda: self._jobs.add(jobs)) if jobs else []
+        if not jobs:
+            return []
+        return await self._call(
+            lambda: self._jobs.add(jobs), resend=lambda: self._jobs.add(as_repeated(jobs))
+        )
 
     async def tick(self, tick: Tick) -> Ticked:
         return await self._call(

@@ -12,7 +12,7 @@ CREATE TABLE holdfast.namespace (
 );
 
 -- ready: true due and waiting, false waiting for its due time, null leased. worker and seq: who claimed it, by
--- which tick.
+-- which tick. The index of leased jobs leaves the worker out: each claim writes it, and few jobs have the same seq.
 CREATE TABLE holdfast.job (
     due bigint NOT NULL,
     created bigint NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE holdfast.job (
 );
 CREATE INDEX holdfast_job_ready ON holdfast.job (ns, queue, priority, due, id) WHERE ready;
 CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE NOT ready;
-CREATE INDEX holdfast_job_leased ON holdfast.job (ns, worker, seq) WHERE worker IS NOT NULL;
+CREATE INDEX holdfast_job_leased ON holdfast.job (ns, seq) WHERE worker IS NOT NULL;
 CREATE INDEX holdfast_job_asked ON holdfast.job (ns, worker) WHERE cancel_asked AND worker IS NOT NULL;
 
 -- What a heartbeat, a start or a wish to cancel says of one lease. Absent while nothing was said. A row whose

@@ -194,6 +194,39 @@ BEGIN
 END
 $$;
 
+-- Adds jobs that have no keys and ids that were never sent before; gives the store's now. Arrays as in add, and tasks,
+-- queues and priorities may have one element that stands for all.
+CREATE FUNCTION holdfast.add_fresh_v1(
+    p_ns integer, p_ids uuid[], p_tasks text[], p_queues text[], p_payloads bytea[], p_priorities bigint[], p_dues bigint[],
+    p_delays bigint[], p_tags jsonb[], p_leases bigint[], p_timeouts bigint[], p_retries bytea[], p_headers bytea[],
+    p_wake text
+) RETURNS bigint LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_now bigint := holdfast.now_v1();
+    v_task text := p_tasks[1];
+    v_queue text := p_queues[1];
+    v_priority bigint := p_priorities[1];
+BEGIN
+    IF p_wake IS NOT NULL THEN
+        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
+    END IF;
+    INSERT INTO holdfast.job (
+        ns, id, task, queue, payload, priority, due, ready, created, tags, lease, timeout, retry, headers)
+    SELECT p_ns, u.id, coalesce(u.task, v_task), coalesce(u.queue, v_queue), u.payload, coalesce(u.priority, v_priority),
+           coalesce(u.at, v_now + u.delay, v_now), coalesce(u.at, v_now + u.delay, v_now) <= v_now, v_now,
+           CASE WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END,
+           u.lease, u.timeout, u.retry, u.headers
+    FROM (
+        SELECT unnest(p_ids) AS id, unnest(p_tasks) AS task, unnest(p_queues) AS queue, unnest(p_payloads) AS payload,
+               unnest(p_priorities) AS priority, unnest(p_dues) AS at, unnest(p_delays) AS delay, unnest(p_tags) AS tags,
+               unnest(p_leases) AS lease, unnest(p_timeouts) AS timeout, unnest(p_retries) AS retry,
+               unnest(p_headers) AS headers
+    ) AS u;
+    RETURN v_now;
+END
+$$;
+
 -- The same for jobs as a JSON array, which every driver can send; bytes are in hexadecimal.
 CREATE FUNCTION holdfast.add_json_v1(p_ns integer, p_now bigint, p_jobs jsonb, p_wake text) RETURNS text LANGUAGE sql
 AS $$

@@ -1,19 +1,24 @@
 -- min-client: 1
--- Plain successes, by id: moves their jobs from job to done. Gives the ids of those that it moved.
+-- Plain successes, in ascending order of their ids: moves their jobs from job to done, and gives how many it moved.
 -- Here and below, OFFSET 0 keeps each look-up a probe of its index for each row before it, in their order: what the
 -- planner thinks of a table that was empty a moment ago must not turn it into anything else.
 CREATE FUNCTION holdfast.complete_v1(
     p_ns integer, p_worker text, p_now bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[]
-) RETURNS uuid[] LANGUAGE plpgsql
+) RETURNS integer LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_moved uuid[];
+    v_moved integer;
+    v_told boolean := EXISTS (
+        SELECT FROM holdfast.lease WHERE ns = p_ns AND job BETWEEN p_ids[1] AND p_ids[cardinality(p_ids)]);
 BEGIN
     WITH gone AS (
         DELETE FROM holdfast.job AS j
         USING (
             SELECT i.place, m.token, m.elapsed, m.result
-            FROM unnest(p_ids, p_tokens, p_elapsed, p_results) AS m(id, token, elapsed, result)
+            FROM (
+                SELECT unnest(p_ids) AS id, unnest(p_tokens) AS token, unnest(p_elapsed) AS elapsed,
+                       unnest(p_results) AS result
+            ) AS m
             CROSS JOIN LATERAL (
                 SELECT ctid AS place, token, worker FROM holdfast.job WHERE ns = p_ns AND id = m.id OFFSET 0
             ) AS i
@@ -23,7 +28,8 @@ BEGIN
         -- Asked again of the row itself: servers before the minor releases of November 2025 find a row by its old place
         -- also if a reclaim, which this has just waited for, has changed it.
         WHERE j.ctid = c.place AND j.token = c.token AND j.worker = p_worker
-        RETURNING j.*, c.elapsed, c.result AS made
+        RETURNING j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token, j.lease,
+                  j.timeout, j.retry, j.headers, j.key, j.tags, j.cancel_asked, c.elapsed, c.result
     ), unlocked AS (
         DELETE FROM holdfast.key AS k
         USING (
@@ -41,26 +47,26 @@ BEGIN
             ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, ran_by,
             lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note, result)
         SELECT p_ns, g.id, g.task, g.queue, g.payload, 3, g.priority, g.due, g.created, g.run, 0, 0, false,
-               g.version + 1 + coalesce(t.changes, 0), g.token, g.worker, g.lease, g.timeout, g.retry, g.headers, g.key,
+               g.version + 1 + coalesce(t.changes, 0), g.token, p_worker, g.lease, g.timeout, g.retry, g.headers, g.key,
                g.tags, coalesce(t.started, p_now - g.elapsed), p_now, g.cancel_asked OR coalesce(t.cancel_asked, false),
-               t.progress, t.progress_note, g.made
+               t.progress, t.progress_note, g.result
         FROM gone AS g
         LEFT JOIN LATERAL (
-            SELECT * FROM holdfast.lease WHERE ns = p_ns AND job = g.id AND token = g.token OFFSET 0
+            SELECT * FROM holdfast.lease WHERE v_told AND ns = p_ns AND job = g.id AND token = g.token OFFSET 0
         ) AS t ON true
-        RETURNING id, queue, tableoid AS part
+        RETURNING queue, tableoid AS part
     ), counted AS (
         INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
         SELECT p_ns, queue, 3, part, count(*) FROM kept GROUP BY queue, part
     )
-    SELECT array_agg(id) INTO v_moved FROM kept;
+    SELECT count(*) INTO v_moved FROM kept;
     IF EXISTS (
-        SELECT FROM holdfast.lease WHERE ns = p_ns AND worker = p_worker AND cancel_asked AND job = ANY (v_moved))
+        SELECT FROM holdfast.lease WHERE ns = p_ns AND worker = p_worker AND cancel_asked AND job = ANY (p_ids))
     THEN
         -- A wish that the statement above waited for is newer than what it saw.
         UPDATE holdfast.done AS d SET cancel_asked = true, version = d.version + 1
         FROM holdfast.lease AS l
-        WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND l.job = ANY (v_moved)
+        WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND l.job = ANY (p_ids)
           AND d.ns = p_ns AND d.id = l.job AND d.token = l.token AND NOT d.cancel_asked;
     END IF;
     RETURN v_moved;
@@ -68,7 +74,7 @@ END
 $$;
 
 -- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
--- one row that has only `answer`.
+-- one row that has only `answer`. `rest` tells of a job what is not as in one that was just added and then claimed.
 -- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. `read` tells
 -- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
 -- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
@@ -78,10 +84,8 @@ CREATE FUNCTION holdfast.tick_v1(
     p_moves jsonb, p_queues text[], p_tasks text[], p_limit integer, p_lease bigint, p_repeat boolean, p_wake text,
     p_floors jsonb, p_due_floor bigint
 ) RETURNS TABLE (
-    answer text, id uuid, task text, queue text, payload bytea, state smallint, priority bigint, due bigint,
-    created bigint, run integer, failures integer, lost integer, suspect boolean, version integer, token bigint,
-    lease_until bigint, lease bigint, timeout bigint, retry bytea, headers bytea, key text, tags text[], started bigint,
-    cancel_asked boolean, progress double precision, progress_note text, reason text, error text, result bytea
+    answer text, id uuid, task text, queue text, payload bytea, priority bigint, due bigint, created bigint, run integer,
+    version integer, token bigint, headers bytea, rest json
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
 SET plan_cache_mode = force_generic_plan SET lock_timeout = '1s'
@@ -89,11 +93,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := holdfast.now_v1();
-    v_moved uuid[];
+    v_moved integer := 0;
     v_refused integer[];
     v_verdicts text;
     v_registered boolean;
-    v_asked jsonb;
     v_paused text[];
     v_queue text;
     v_due bigint;
@@ -120,19 +123,18 @@ BEGIN
             PERFORM set_config('lock_timeout', '10ms', true);
             FOR v_got IN 1 .. cardinality(p_ids) LOOP
                 BEGIN
-                    v_moved := v_moved || holdfast.complete_v1(
+                    v_moved := v_moved + holdfast.complete_v1(
                         p_ns, p_worker, v_now, p_ids[v_got:v_got], p_tokens[v_got:v_got], p_elapsed[v_got:v_got],
                         p_results[v_got:v_got]);
                 EXCEPTION WHEN lock_not_available THEN
-                    v_refused := v_refused || (v_got - 1);
+                    CONTINUE;
                 END;
             END LOOP;
         END;
-        IF coalesce(cardinality(v_moved), 0) < cardinality(p_ids) THEN
+        IF v_moved < cardinality(p_ids) THEN
             SELECT array_agg(m.n - 1 ORDER BY m.n) INTO v_refused
             FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS m(id, token, n)
-            WHERE m.id <> ALL (coalesce(v_moved, '{}'))
-              AND NOT holdfast.late_v1(p_ns, p_worker, m.id, m.token, 'success', false);
+            WHERE NOT holdfast.late_v1(p_ns, p_worker, m.id, m.token, 'success', false);
         END IF;
     END IF;
     IF p_moves IS NOT NULL THEN
@@ -145,9 +147,12 @@ BEGIN
 
     IF p_repeat AND p_queues IS NOT NULL THEN
         RETURN QUERY
-        SELECT NULL::text, s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures,
-               s.lost, s.suspect, s.version, s.token, s.lease_until, s.lease, s.timeout, s.retry, s.headers, s.key, s.tags,
-               s.started, s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result
+        SELECT NULL::text, s.id, s.task, s.queue, s.payload, s.priority, s.due, s.created, s.run, s.version, s.token, s.headers,
+               json_build_object(
+                   'state', s.state, 'failures', s.failures, 'lost', s.lost, 'suspect', s.suspect, 'cancel_asked',
+                   s.cancel_asked, 'lease_until', s.lease_until, 'lease', s.lease, 'timeout', s.timeout, 'retry', s.retry,
+                   'key', s.key, 'tags', s.tags, 'started', s.started, 'progress', s.progress, 'progress_note',
+                   s.progress_note, 'reason', s.reason, 'error', s.error, 'result', s.result)
         FROM holdfast.job AS j JOIN holdfast.jobs AS s ON s.ns = p_ns AND s.id = j.id
         WHERE j.ns = p_ns AND j.worker = p_worker AND j.seq = p_seq;
         IF FOUND THEN
@@ -192,26 +197,31 @@ BEGIN
                 ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
             ) AS c
             WHERE j.ctid = c.place
-            RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.state, j.priority, j.due, j.created, j.run, j.failures,
-                      j.lost, j.suspect, j.version, j.token, j.lease_until, j.lease, j.timeout, j.retry, j.headers, j.key,
-                      j.tags, j.started, j.cancel_asked, j.progress, j.progress_note, j.reason, j.error, j.result;
+            RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token,
+                      j.headers,
+                      CASE WHEN j.failures > 0 OR j.lost > 0 OR j.suspect OR j.cancel_asked OR j.lease IS NOT NULL
+                                OR j.timeout IS NOT NULL OR j.retry IS NOT NULL OR j.key IS NOT NULL OR j.tags IS NOT NULL
+                                OR j.error IS NOT NULL OR j.result IS NOT NULL
+                      THEN json_build_object(
+                          'state', j.state, 'failures', j.failures, 'lost', j.lost, 'suspect', j.suspect, 'cancel_asked',
+                          j.cancel_asked, 'lease_until', j.lease_until, 'lease', j.lease, 'timeout', j.timeout, 'retry',
+                          j.retry, 'key', j.key, 'tags', j.tags, 'error', j.error, 'result', j.result) END;
             GET DIAGNOSTICS v_got = ROW_COUNT;
             v_left := v_left - v_got;
         END LOOP;
     END LOOP;
     v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass) - v_read;
 
-    SELECT jsonb_agg(jsonb_build_array(a.id, a.token) ORDER BY a.id) INTO v_asked FROM (
-        SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
-        UNION
-        SELECT j.id, j.token FROM holdfast.lease AS l JOIN holdfast.job AS j ON j.ns = p_ns AND j.id = l.job
-        WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
-    ) AS a;
-    RETURN QUERY SELECT jsonb_build_object(
+    RETURN QUERY SELECT json_build_object(
         'now', v_now, 'read', v_read, 'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts,
-        'asked', v_asked, 'paused', v_paused, 'next_due', v_next)::text, NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::smallint, NULL::bigint,
-        NULL::bigint, NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::boolean, NULL::integer, NULL::bigint,
-        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::text, NULL::text[], NULL::bigint,
-        NULL::boolean, NULL::double precision, NULL::text, NULL::text, NULL::text, NULL::bytea;
+        'paused', v_paused, 'next_due', v_next, 'asked', (
+            SELECT json_agg(json_build_array(a.id, a.token)) FROM (
+                SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
+                UNION ALL
+                SELECT j.id, j.token FROM holdfast.lease AS l JOIN holdfast.job AS j ON j.ns = p_ns AND j.id = l.job
+                WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
+            ) AS a))::text,
+        NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::bigint, NULL::bigint, NULL::bigint, NULL::integer,
+        NULL::integer, NULL::bigint, NULL::bytea, NULL::json;
 END
 $$;

@@ -217,4 +217,5 @@ $$;
 
 -- Adding runs as the owner too, so that those who may add need no right to change or delete what is there.
 ALTER FUNCTION holdfast.add_v1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-REVOKE ALL ON FUNCTION holdfast.add_v1, holdfast.make_days_v1, holdfast.drop_day_v1 FROM PUBLIC;
+ALTER FUNCTION holdfast.add_fresh_v1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION holdfast.add_v1, holdfast.add_fresh_v1, holdfast.make_days_v1, holdfast.drop_day_v1 FROM PUBLIC;

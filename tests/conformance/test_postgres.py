@@ -8,7 +8,6 @@ from hypothesis import settings
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    LockPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -19,7 +18,7 @@ from holdfast.testing.conformance.machine import ComparedMachine
 from tests.postgres.support import place
 
 
-class TestPostgres(StoreConformance, LockPromises, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestPostgres(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
     @pytest.fixture
     def make_store(self, postgres_url: str) -> Callable[[], Subject]:
         def make() -> Subject:

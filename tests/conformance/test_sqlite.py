@@ -10,7 +10,6 @@ from hypothesis import settings
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
-    LockPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -20,7 +19,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
-class TestSqlite(StoreConformance, LockPromises, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestSqlite(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], Subject]:
         def make() -> Subject:

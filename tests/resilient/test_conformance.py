@@ -8,7 +8,7 @@ import pytest
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import LockPromises, StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import StoreConformance, Subject, WakeupPromises
 from tests.engine.faulty import Call, Faults, FaultyStore
 from tests.resilient.rig import DOWN, LOST
 
@@ -43,7 +43,7 @@ class Forgetful(Faults):
         return answer
 
 
-class TestResilientStore(StoreConformance, LockPromises, WakeupPromises):
+class TestResilientStore(StoreConformance, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -59,13 +59,13 @@ def around(faults: Faults) -> Subject:
     return Subject(store, clock.advance)
 
 
-class TestStoreThatRefusesOnce(StoreConformance, LockPromises):
+class TestStoreThatRefusesOnce(StoreConformance):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: around(Refusing())
 
 
-class TestStoreThatForgetsToAnswer(StoreConformance, LockPromises):
+class TestStoreThatForgetsToAnswer(StoreConformance):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
 

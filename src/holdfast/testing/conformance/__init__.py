@@ -46,6 +46,7 @@ TOPICS = (
     "fleet",
     "instants",
     "keys",
+    "lock_sequences",
     "locks",
     "machine",
     "moves",
@@ -70,6 +71,7 @@ from holdfast.testing.conformance.find import CountPromises, FindPromises, Prune
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
 from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
+from holdfast.testing.conformance.lock_sequences import LockSequencePromises  # noqa: E402
 from holdfast.testing.conformance.locks import LockPromises  # noqa: E402
 from holdfast.testing.conformance.moves import MovePromises  # noqa: E402
 from holdfast.testing.conformance.namespaces import NamespacePromises  # noqa: E402
@@ -110,6 +112,8 @@ class StoreConformance(
     CountPromises,
     PrunePromises,
     FleetPromises,
+    LockPromises,
+    LockSequencePromises,
     InstantPromises,
     NamespacePromises,
     ValuePromises,

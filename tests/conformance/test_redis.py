@@ -12,16 +12,33 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance import LockPromises, StoreConformance, Subject, WakeupPromises
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.redis.support import emptied
+from tests.servers.redis_cluster import RedisCluster
+
+
+def clocked(url: str) -> Callable[[], Subject]:
+    def make() -> Subject:
+        clock = ManualClock()
+        return Subject(RedisStore(parse(url), clock=clock), clock.advance)
+
+    return make
 
 
 class TestRedis(StoreConformance, WakeupPromises, LockPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
-        def make() -> Subject:
-            clock = ManualClock()
-            return Subject(RedisStore(parse(redis_url), clock=clock), clock.advance)
+        return clocked(redis_url)
 
-        return make
+
+class TestValkey(StoreConformance, WakeupPromises, LockPromises):
+    @pytest.fixture
+    def make_store(self, valkey_url: str) -> Callable[[], Subject]:
+        return clocked(valkey_url)
+
+
+class TestRedisCluster(StoreConformance, WakeupPromises, LockPromises):
+    @pytest.fixture
+    def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
+        return clocked(redis_nodes.url)
 
 
 class RedisMachine(ComparedMachine):

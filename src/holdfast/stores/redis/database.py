@@ -24,7 +24,9 @@ class Database:
         self.address = address
         self.finder = Finder(address)
         self.prefix = address.key(namespace)
-        self._records = self.prefix + b"m"
+        # The second never exists: while a Cluster moves the slot, a call is refused before its script runs,
+        # which would else be cut off in the middle by the first key that is elsewhere.
+        self._keys = (self.prefix + b"m", self.prefix + b"-")
         self._clock = clock
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
@@ -34,7 +36,7 @@ class Database:
         """What a script answers. All its arguments are values."""
         told = script(name)
         now = b"" if self._clock is None else self._clock()
-        command = ("EVALSHA", told.sha, 1, self._records, now, *args)
+        command = ("EVALSHA", told.sha, len(self._keys), *self._keys, now, *args)
         wire = await self._connected()
         is_sent = False
         try:
@@ -50,9 +52,6 @@ class Database:
                             command = ("EVAL", told.text, *command[2:])
                         elif error.code == "MOVED":
                             wire = await self._moved(wire, error)
-                        elif error.code == "ASK":
-                            is_sent = writes
-                            return await self._ask_once(error, ("EVAL", told.text, *command[2:]))
                         else:
                             raise
                 raise StoreUnavailable(f"{self.address.place}: the Cluster sends on in circles")
@@ -67,7 +66,7 @@ class Database:
             raise translated(error, self.address.place, sent=is_sent) from error
 
     async def ask(self, *command: object) -> Any:
-        """What the server answers to a command that changes nothing."""
+        """What the server answers to a command that has no key."""
         wire = await self._connected()
         try:
             async with asyncio.timeout(self.address.patience):
@@ -98,13 +97,3 @@ class Database:
         self.finder.follow(error)
         wire.retire()
         return await self._connected()
-
-    async def _ask_once(self, error: ReplyError, command: tuple[object, ...]) -> Any:
-        """The answer of the server to which the slot is just moving."""
-        wire = await self.finder.open_at(self.finder.follow(error))
-        try:
-            asking, answer = wire.ask("ASKING"), wire.ask(*command)
-            await asking
-            return await answer
-        finally:
-            wire.close()

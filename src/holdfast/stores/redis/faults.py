@@ -14,6 +14,7 @@ from holdfast.stores.redis.wire import ReplyError
 
 _NOT_DONE = frozenset(
     {
+        "ASK",  # a Cluster moves the slot
         "BUSY",  # a script runs for long
         "CLUSTERDOWN",
         "LOADING",  # starting up
@@ -22,7 +23,7 @@ _NOT_DONE = frozenset(
         "MOVED",
         "NOREPLICAS",
         "READONLY",  # a replica, after a failover
-        "TRYAGAIN",
+        "TRYAGAIN",  # a Cluster moves the slot
         "UNBLOCKED",
     }
 )

@@ -28,17 +28,10 @@ class Finder:
         server = self._address.hosts[0] if self._address.hosts else ("", 0)
         return await connect(self._address, server, heard)
 
-    def follow(self, error: ReplyError, asked: tuple[str, int] | None = None) -> tuple[str, int]:
-        """The server to which a Cluster sends on, from now on (MOVED) or for once (ASK)."""
-        _, _, place = str(error).split(" ", 2)
-        host, _, port = place.strip().rpartition(":")
-        server = (host.strip("[]") or (asked or self._address.hosts[0])[0], int(port))
-        if error.code == "MOVED":
-            self._moved = server
-        return server
-
-    async def open_at(self, server: tuple[str, int]) -> Wire:
-        return await connect(self._address, server)
+    def follow(self, error: ReplyError) -> None:
+        """Goes where a Cluster has sent us on."""
+        host, _, port = str(error).split(" ")[2].rpartition(":")
+        self._moved = (host.strip("[]") or self._address.hosts[0][0], int(port))
 
     async def _from_cluster(self, heard: Heard | None) -> Wire:
         if self._moved is not None:

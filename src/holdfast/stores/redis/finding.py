@@ -42,7 +42,7 @@ async def _among_ids(database: Database, query: Query) -> list[JobRecord]:
 
 
 async def _among_leased(database: Database, query: Query) -> list[JobRecord]:
-    ids = await database.ask("ZRANGE", database.prefix + b"l", 0, -1)
+    ids = await database.run("leased", writes=False)
     after = query.cursor.encode() if query.cursor is not None else None
     wanted = sorted((job_id for job_id in ids if after is None or job_id < after), reverse=True)
     found: list[JobRecord] = []

@@ -18,6 +18,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "find": ("find",),
     "count": ("waiting", "promoting", "count"),
     "history": ("history",),
+    "leased": ("leased",),
     "prune": ("waiting", "jobs", "prune"),
     "register": ("register",),
     "beat": ("beat",),

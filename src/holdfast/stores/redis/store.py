@@ -95,6 +95,7 @@ class RedisStore:
 
     async def _look_at(self, database: Database) -> None:
         """Refuses a server on which jobs would not be safe, or that newer versions have filled."""
+        await database.run("queues", writes=False)  # a Cluster then has told where the namespace is
         check(told(await database.ask("INFO")), self._address)
         stored = int(await database.run("layout", LAYOUT))
         if stored > LAYOUT:

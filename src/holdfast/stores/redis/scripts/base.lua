@@ -1,5 +1,6 @@
 -- What every script begins with: names, the clock, and the record of a job.
--- KEYS[1] is the hash of records; all keys of a namespace begin as it does, and so lie in one slot.
+-- KEYS[1] is the hash of records; all keys of a namespace begin as it does, and so lie in one slot. KEYS[2]
+-- never exists.
 -- ARGV[1] is the instant, or empty for the server's own. Numbers are doubles: exact below 2^53.
 local call, pack, unpacked, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 local floor = math.floor

@@ -4,7 +4,7 @@ local wishes = cmsgpack.unpack(ARGV[3])
 local ids, answers, leases = {}, {}, {}
 for place, wish in ipairs(wishes) do ids[place] = wish.job end
 read_jobs(ids)
-call('DEL', NS .. '-')
+call('DEL', KEYS[2])
 for place, wish in ipairs(wishes) do
   local job = jobs[wish.job]
   if not job or not is_leased(job) or job.token ~= wish.token or job.worker ~= worker or job.ends <= now then

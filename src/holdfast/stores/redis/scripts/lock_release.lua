@@ -2,7 +2,7 @@
 local name, owner, token = ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lock = lock_of(name)
 if token and (lock[1] ~= owner or lock[2] ~= token) then return false end
-call('DEL', NS .. '-')
+call('DEL', KEYS[2])
 if not token then leave(lock, owner) end
 if lock[1] == owner then lock[3] = 0 end
 keep(name, lock)

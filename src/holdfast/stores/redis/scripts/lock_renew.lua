@@ -1,5 +1,5 @@
 -- ARGV: instant, then for each lock: name, owner, token, ttl.
-call('DEL', NS .. '-')
+call('DEL', KEYS[2])
 local answers = {}
 for at = 2, #ARGV, 4 do
   local lock = lock_of(ARGV[at])

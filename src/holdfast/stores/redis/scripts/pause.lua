@@ -1,6 +1,6 @@
 -- ARGV: instant, wake-up, queue, 1 to pause and 0 to resume. A queue that was never paused stays unknown.
 if ARGV[4] == '1' or call('HEXISTS', PAUSES, ARGV[3]) == 1 then
-  call('DEL', NS .. '-')
+  call('DEL', KEYS[2])
   call('HSET', PAUSES, ARGV[3], ARGV[4])
 end
 ring(ARGV[2])

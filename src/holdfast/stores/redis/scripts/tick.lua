@@ -8,7 +8,7 @@ local want = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8])
 
 -- A write that frees: after it those that grow are let through though memory is at its limit. Work that is
 -- under way must be able to end.
-call('DEL', NS .. '-')
+call('DEL', KEYS[2])
 local refused = plain and succeed(worker, plain) or {}
 local verdicts = {}
 if moves then

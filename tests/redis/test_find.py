@@ -1,0 +1,95 @@
+"""Finding among many: in steps, whole, and by the shortest way."""
+
+import asyncio
+
+from holdfast.model.lifecycle import DEAD_LETTERED, Ending, State
+from holdfast.model.records import NewJob, Query
+from holdfast.stores.redis.finding import STEP
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance.case import ended, new_job
+from tests.redis.support import ANN, claiming, moving, opened, told
+
+MANY = 2 * STEP + 7
+
+
+def numbered(number: int, **fields: object) -> NewJob:
+    return new_job(id=f"018f0000-0000-7000-8000-{number:012x}", **fields)
+
+
+def test_a_rare_job_is_found_behind_many_and_pages_are_whole(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with opened(redis_url) as session:
+            await session.jobs.add([numbered(number) for number in range(MANY)])
+            rare = [numbered(MANY + turn, task="rare", tags=("red",)) for turn in range(2)]
+            await session.jobs.add([numbered(MANY + 5 + turn) for turn in range(STEP)])
+            await session.jobs.add([*rare, numbered(MANY * 9, task="rare")])
+            found = await session.jobs.find(Query(task="rare", tag="red"))
+            assert [job.id for job in found] == [job.id for job in reversed(rare)]
+            everything = await session.jobs.find(Query(limit=10_000))
+            assert len(everything) == MANY + STEP + 3
+            assert everything == sorted(everything, key=lambda job: job.id, reverse=True)
+            page = await session.jobs.find(Query(limit=STEP, cursor=everything[9].id))
+            assert page == everything[10 : 10 + STEP]
+
+    asyncio.run(scenario())
+
+
+def test_dead_and_leased_jobs_are_found_without_looking_at_all_others(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with opened(redis_url) as session:
+            await session.jobs.add([numbered(number, priority=number) for number in range(MANY)])
+            dead, held = (await session.jobs.tick(claiming(limit=2))).claimed
+            await session.jobs.tick(moving(2, ended(dead, DEAD_LETTERED, Ending.FAILED)))
+            before = await calls(redis_url)
+            assert [job.id for job in await session.jobs.find(Query(states=frozenset({State.DLQ})))] == [
+                dead.id
+            ]
+            assert [job.id for job in await session.jobs.find(Query(worker=ANN))] == [held.id]
+            leased = Query(states=frozenset({State.CLAIMED, State.RUNNING}))
+            assert [job.id for job in await session.jobs.find(leased)] == [held.id]
+            assert await calls(redis_url) - before == 5
+
+    asyncio.run(scenario())
+
+
+async def calls(url: str) -> int:
+    """How many scripts the server has run."""
+    stats: bytes = await told(url, "INFO", "commandstats")
+    lines = [
+        line for line in stats.decode().splitlines() if line.startswith(("cmdstat_eval:", "cmdstat_evalsha:"))
+    ]
+    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines) - failed(lines)
+
+
+def failed(lines: list[str]) -> int:
+    return sum(int(line.rpartition("failed_calls=")[2]) for line in lines)
+
+
+def test_thousands_that_become_due_at_once_are_all_served_in_order(redis_url: str) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with opened(redis_url, clock=clock) as session:
+            jobs = [numbered(number, delay=1_000, priority=-number) for number in range(2_500)]
+            await session.jobs.add(jobs)
+            clock.advance(1)
+            assert sum(line.due for line in await session.jobs.count()) == 2_500
+            claimed = (await session.jobs.tick(claiming(limit=2_500))).claimed
+            assert [job.id for job in claimed] == [job.id for job in reversed(jobs)]
+
+    asyncio.run(scenario())
+
+
+def test_next_due_asks_for_another_tick_while_more_has_become_due_than_one_makes_ready(
+    redis_url: str,
+) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with opened(redis_url, clock=clock) as session:
+            await session.jobs.add([numbered(number, delay=1_000) for number in range(1_500)])
+            clock.advance(1)
+            first = await session.jobs.tick(claiming(1, limit=1_500))
+            assert (len(first.claimed), first.next_due) == (1_000, 0)
+            second = await session.jobs.tick(claiming(2, limit=1_500))
+            assert (len(second.claimed), second.next_due) == (500, None)
+
+    asyncio.run(scenario())

@@ -17,6 +17,7 @@ from holdfast.cli.main import cli
 from holdfast.model.errors import HoldfastError
 from holdfast.stores import open_store
 from holdfast.stores.postgres import PostgresStore, facts
+from holdfast.stores.postgres.schema import CLIENT
 from tests.servers.postgres import Postgres
 from tests.servers.sql import execute
 
@@ -39,7 +40,7 @@ async def test_a_good_server_is_described_without_a_warning(postgres_database: s
     assert warnings(told) == set()
     await store.migrations.apply()
     told = await store.facts()
-    assert told["schema"] == "holdfast, version 7"
+    assert told["schema"] == f"holdfast, version {CLIENT}"
     assert told["live jobs"].startswith("about 0, 0 dead rows")
 
 
@@ -100,7 +101,7 @@ def test_doctor_shows_facts_and_warnings(postgres_database: str) -> None:
     told = json.loads(fine.stdout)
     assert fine.exit_code == 0
     assert told["problems"] == []
-    assert told["store"]["schema"] == "holdfast, version 7"
+    assert told["store"]["schema"] == f"holdfast, version {CLIENT}"
     assert any("synchronous_commit is off" in warning for warning in told["warnings"])
 
 

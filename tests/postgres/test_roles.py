@@ -205,7 +205,12 @@ async def test_functions_that_run_as_the_owner_do_only_what_they_are_for(postgre
             "SELECT proname, proconfig, proacl::text FROM pg_proc "
             "WHERE prosecdef AND pronamespace = 'holdfast'::regnamespace ORDER BY proname"
         )
-        assert [row[0] for row in definers] == ["add_v1", "drop_day_v1", "make_days_v1"]
+        assert [row[0] for row in definers] == [
+            "add_fresh_v1",
+            "add_v1",
+            "drop_day_v1",
+            "make_days_v1",
+        ]
         for _, config, rights in definers:
             assert "search_path=pg_catalog, pg_temp" in config
             assert "{=" not in rights

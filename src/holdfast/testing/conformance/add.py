@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.model.lifecycle import State
-from holdfast.model.records import JobRecord
+from holdfast.model.records import JobRecord, as_added
 from holdfast.model.timing import SECOND
 from holdfast.testing.conformance.case import LONG, QUEUE, TASK, Case, Promises, ended, new_job, promise
 
@@ -47,6 +47,32 @@ class AddPromises(Promises):
         assert stored.due == stored.created + 5 * SECOND
         kept = ("priority", "key", "tags", "lease", "timeout", "retry", "headers")
         assert [getattr(stored, field) for field in kept] == [getattr(job, field) for field in kept]
+
+    @promise
+    async def test_fresh_jobs_are_stored_as_any_others(self, case: Case) -> None:
+        plain = [new_job(fresh=True) for _ in range(3)]
+        special = [
+            new_job(fresh=True),
+            new_job(fresh=True, task="other", queue="other", payload=b"", priority=7),
+            new_job(fresh=True, due=12_345, tags=("red", "blue"), lease=7 * SECOND),
+            new_job(fresh=True, delay=LONG, timeout=9 * SECOND, retry=b"r", headers=b"h"),
+            new_job(fresh=True, key="order-42", key_ttl=LONG),
+        ]
+        for batch in (plain, special):
+            answers = await case.jobs.add(batch)
+            assert all(answer.created for answer in answers)
+            assert [answer.record for answer in answers] == [
+                as_added(job, answer.record.created) for job, answer in zip(batch, answers, strict=True)
+            ]
+            assert await case.jobs.states([job.id for job in batch]) == [answer.record for answer in answers]
+        due = [*plain, special[0], special[2], special[4]]
+        assert {job.id for job in await case.claim(limit=20)} == {job.id for job in due}
+
+    @promise
+    async def test_a_live_job_is_found_even_by_one_that_calls_itself_fresh(self, case: Case) -> None:
+        stored = await case.add()
+        first, second = await case.jobs.add([new_job(fresh=True), new_job(id=stored.id, fresh=True)])
+        assert (first.created, second.created, second.record) == (True, False, stored)
 
     @promise
     async def test_a_due_instant_goes_before_a_delay(self, case: Case) -> None:

@@ -115,3 +115,24 @@ def test_nothing_is_left_of_jobs_that_are_gone(redis_url: str) -> None:
             assert names == {b"m", b"b", b"i", b"c", b"n", b"s:mail"}
 
     asyncio.run(scenario())
+
+
+def test_a_user_with_few_rights_can_do_all_that_workers_do(private_redis: Redis) -> None:
+    rights = "~{holdfast:* &{holdfast:* +@all -@dangerous +info +role".split()
+    private_redis.execute("ACL", "SETUSER", "app", "on", ">secret", *rights)
+    url = private_redis.url.replace("redis://", "redis://app:secret@")
+
+    async def scenario() -> None:
+        async with opened(url) as session:
+            heard = asyncio.Event()
+            stop = session.wakeups.listen(heard.set)
+            await session.jobs.add([new_job()])
+            [job] = (await session.jobs.tick(claiming())).claimed
+            await session.jobs.tick(completing(2, job))
+            async with asyncio.timeout(10):
+                await heard.wait()
+            stop()
+        facts = await RedisStore.from_url(url).facts()
+        assert "unknown" in facts["durability"]
+
+    asyncio.run(scenario())

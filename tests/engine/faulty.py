@@ -25,7 +25,7 @@ class Plan:
     after: BaseException | None = None
     hangs: bool = False
     entry: asyncio.Event | None = None
-    """Is done only once it is set; it must belong to the loop of the session."""
+    """Begins only once it is set; it must belong to the loop of the session."""
     gate: asyncio.Event | None = None
     """Answers only once it is set; it must belong to the loop of the session."""
     when: Callable[[Any], bool] = field(default=lambda argument: True)
@@ -98,12 +98,12 @@ class Faults:
 
 async def _follow(plan: Plan, call: Call) -> Any:
     plan.reached.set()
+    if plan.entry is not None:
+        await plan.entry.wait()
     if plan.before is not None:
         raise plan.before
     if plan.hangs:
         await _for_ever()
-    if plan.entry is not None:
-        await plan.entry.wait()
     answer = await call()
     if plan.gate is not None:
         await plan.gate.wait()

@@ -1,11 +1,13 @@
 """How a worker ends with two ticks in flight: it hears of both, or gives both up in time."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from holdfast.engine import pump
 from holdfast.engine.slots import Slots
+from tests.engine.faulty import Call, FaultySession
 from tests.engine.rig import PATIENCE
 from tests.engine.stage import FIRST, ON_STAGE, SECOND, Stage, reached, turns
 
@@ -146,16 +148,33 @@ async def test_a_silent_store_is_given_up_on_both_lines_in_time() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_giving_up_and_being_cancelled_in_one_turn_does_not_wait_for_the_store() -> None:
-    stage = Stage(call_timeout_seconds=60)
+async def test_the_session_is_closed_only_when_no_tick_uses_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+    stage = Stage()
     worker = await stage.begin()
-    await stage.both_in_flight()
-    stage.rig.faults.plan("tick", session="pump", hangs=True, times=float("inf"))
-    assert stage.running is not None
-    assert worker._pump is not None
-    worker._pump._give_up()
-    stage.running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(PATIENCE):
-            await stage.running
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await stage.send(FIRST, hangs=True)
+    apply = stage.rig.faults.apply
+    tick_left = asyncio.Event()
+
+    async def apply_slowly(session: str, name: str, call: Call, argument: Any) -> Any:
+        if (session, name) != ("pump", "tick"):
+            return await apply(session, name, call, argument)
+        try:
+            tick_left.set()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await turns()
+            order.append("tick ended")
+
+    async def close(session: FaultySession) -> None:
+        order.append("session closed")
+
+    monkeypatch.setattr(stage.rig.faults, "apply", apply_slowly)
+    monkeypatch.setattr(FaultySession, "close", close)
+    stage.end(SECOND)
+    await tick_left.wait()
+    worker.stop(0)
+    assert await stage.finish() == 1
+    assert order[:2] == ["tick ended", "session closed"]

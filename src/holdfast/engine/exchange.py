@@ -140,8 +140,8 @@ class Exchange:
             raise GaveUp
 
     def _endure(self, cancellation: asyncio.CancelledError) -> None:
-        """The first cancellation waits for the answer; the second, or one after giving up, does not."""
-        if self._was_cancelled or self._is_over:
+        """The first cancellation waits for the answer; the second does not."""
+        if self._was_cancelled:
             raise cancellation
         self._was_cancelled = True
         self._cut_off()

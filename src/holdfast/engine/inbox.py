@@ -1,4 +1,4 @@
-"""What the store has answered, until the worker takes it in."""
+"""The store's last answer, until the worker takes it in."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from holdfast.model.records import Ticked, Verdict
 
 
 class Inbox:
-    """Answers in the order in which they came."""
+    """One answer at most: the next one that comes makes room for itself."""
 
     def __init__(self, slots: Slots, ledger: Ledger) -> None:
         self._slots = slots
         self._ledger = ledger
-        self._answers: list[Answer] = []
+        self._answer: Answer | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._answers)
+        return self._answer is not None
 
     @property
     def claimed(self) -> int:
         """How many jobs were claimed and are not taken in yet."""
-        return sum(len(answer.ticked.claimed) for answer in self._answers if answer.ticked)
+        ticked = None if self._answer is None else self._answer.ticked
+        return 0 if ticked is None else len(ticked.claimed)
 
     def put(self, answer: Answer) -> None:
-        self._answers.append(answer)
+        self.take_in()
+        self._answer = answer
 
     def take_in(self) -> None:
         """Settles what the verdicts are about, and fills the slots with what was claimed."""
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
-                if move.outcome is None:
-                    self._start_settled(hold, verdict)
-                else:
-                    self._ledger.settle(hold, move, verdict)
-            if answer.ticked is not None:
-                self._take_jobs(answer.ticked, answer.sent)
-        if answers:
-            self._slots.fill()
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        for (hold, move), verdict in zip(answer.reports, answer.verdicts, strict=True):
+            if move.outcome is None:
+                self._start_settled(hold, verdict)
+            else:
+                self._ledger.settle(hold, move, verdict)
+        if answer.ticked is not None:
+            self._take_jobs(answer.ticked, answer.sent)
+        self._slots.fill()
 
     def _take_jobs(self, ticked: Ticked, sent: float) -> None:
         slots, ledger = self._slots, self._ledger

@@ -47,4 +47,4 @@ class Outbox:
     def settle(self, reports: list[Report]) -> None:
         """The tick that took these is over."""
         if self._starting:
-            self._starting.difference_update(hold for hold, move in reports if move.outcome is None)
+            self._starting.difference_update(hold for hold, _ in reports)

@@ -237,7 +237,6 @@ class Pump:
         finally:
             self._asked -= limit
             self._outbox.settle(reports)
-            self._inbox.take_in()
         self._ticked = now()
         run_times = [
             move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
@@ -314,7 +313,6 @@ class Pump:
         )
         self.was_cut_short = self._has_given_up = True
         self._first.give_up()
-        self._second.give_up()
         self._kick.set()
 
     def _cut_off(self) -> None:

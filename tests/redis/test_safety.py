@@ -118,7 +118,7 @@ def test_nothing_is_left_of_jobs_that_are_gone(redis_url: str) -> None:
 
 
 def test_a_user_with_few_rights_can_do_all_that_workers_do(private_redis: Redis) -> None:
-    rights = "~{holdfast:* &{holdfast:* +@all -@dangerous +info +role".split()
+    rights = ["~{holdfast:*", "resetchannels", "&{holdfast:*", "+@all", "-@dangerous", "+info", "+role"]
     private_redis.execute("ACL", "SETUSER", "app", "on", ">secret", *rights)
     url = private_redis.url.replace("redis://", "redis://app:secret@")
 

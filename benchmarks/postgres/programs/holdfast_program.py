@@ -1,9 +1,12 @@
 """Holdfast."""
 
+from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from benchmarks.postgres.programs.speaking import Body, main
 from holdfast import Holdfast
+from holdfast.cli.tuning import tuned_runner
 
 CONCURRENCY = 100
 
@@ -37,5 +40,11 @@ class HoldfastQueue:
         await self._app.worker().run()
 
 
+def run_worker(work: Coroutine[Any, Any, None]) -> None:
+    """As `holdfast worker` does."""
+    with tuned_runner() as runner:
+        runner.run(work)
+
+
 if __name__ == "__main__":
-    main(HoldfastQueue)
+    main(HoldfastQueue, run_worker)

@@ -10,7 +10,7 @@ This module must run in the environments of the peers: it needs nothing but the 
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from importlib.util import find_spec
@@ -54,11 +54,16 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-def main(make: type[Any]) -> None:
-    """Does what the command line says with `make(url)`, on uvloop where that is installed."""
+def main(make: type[Any], run_worker: Callable[[Coroutine[Any, Any, None]], None] | None = None) -> None:
+    """Does what the command line says with `make(url)`, on uvloop where that is installed.
+
+    `run_worker` does so for a side whose own command sets up the process of a worker in its own way.
+    """
     verb, url, *numbers = sys.argv[1:]
     count, callers = ([int(number) for number in numbers] + [1, 1])[:2]
     run = import_module("uvloop").run if find_spec("uvloop") else asyncio.run
+    if verb == "work" and run_worker is not None:
+        run = run_worker
     run(_perform(verb, make(url), count, callers))
 
 

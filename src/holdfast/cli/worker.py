@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from typing import cast
 
 import click
 
@@ -15,6 +13,7 @@ from holdfast.app import Holdfast
 from holdfast.cli.errors import DONE, Left
 from holdfast.cli.load import load_app
 from holdfast.cli.supervisor import Supervisor, command_line, stop_with_parent
+from holdfast.cli.tuning import tuned_runner
 from holdfast.telemetry import logs
 
 
@@ -64,7 +63,7 @@ def worker(
             return asyncio.run(_supervise(command, processes, drain))
         if stop_with_stdin:
             stop_with_parent()
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with tuned_runner() as runner:
             return runner.run(_serve(application, queues, drain))
 
 
@@ -81,15 +80,6 @@ def _leaving_on_signals() -> Generator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Makes uvloop's event loop if it is installed, with which light jobs cost less; else Python's own."""
-    try:
-        uvloop = import_module("uvloop")
-    except ImportError:
-        return None
-    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
 
 
 async def _serve(app: Holdfast, queues: tuple[str, ...], drain: bool) -> int:

@@ -1,12 +1,13 @@
 """Finding among many: in steps, whole, and by the shortest way."""
 
 import asyncio
+import random
 
 from holdfast.model.lifecycle import DEAD_LETTERED, Ending, State
-from holdfast.model.records import NewJob, Query
+from holdfast.model.records import NewJob, Query, Tick
 from holdfast.stores.redis.finding import STEP
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance.case import ended, new_job
+from holdfast.testing.conformance.case import ended, new_job, wanted
 from tests.redis.support import ANN, claiming, moving, opened, told
 
 MANY = 2 * STEP + 7
@@ -91,5 +92,30 @@ def test_next_due_asks_for_another_tick_while_more_has_become_due_than_one_makes
             assert (len(first.claimed), first.next_due) == (1_000, 0)
             second = await session.jobs.tick(claiming(2, limit=1_500))
             assert (len(second.claimed), second.next_due) == (500, None)
+
+    asyncio.run(scenario())
+
+
+def test_jobs_of_many_tasks_are_claimed_in_one_order_whatever_the_limit(redis_url: str) -> None:
+    chance = random.Random(5)
+    tasks = [f"task-{number}" for number in range(12)]
+    jobs = [
+        new_job(
+            task=chance.choice(tasks[: 1 + number % 12]), priority=chance.randrange(-2, 2), due=number % 7
+        )
+        for number in range(600)
+    ]
+    wanted_tasks = tasks[1:]
+
+    async def scenario() -> None:
+        async with opened(redis_url) as session:
+            await session.jobs.add(jobs)
+            claimed: list[str] = []
+            for turn, limit in enumerate((1, 2, 7, 64, 33, 200, 500, 1)):
+                want = wanted(tasks=wanted_tasks, limit=limit)
+                tick = Tick(worker=ANN, seq=turn, moves=[], want=want)
+                claimed += [job.id for job in (await session.jobs.tick(tick)).claimed]
+            expected = sorted(jobs, key=lambda job: (job.priority, job.due, job.id))
+            assert claimed == [job.id for job in expected if job.task in wanted_tasks]
 
     asyncio.run(scenario())

@@ -1,15 +1,15 @@
 -- ARGV: instant, wake-up, jobs in msgpack, then what they refer to.
 local values = cmsgpack.unpack(ARGV[3])
-read_jobs(values.ids)
+F.read_jobs(values.ids)
 local stood = {}
 for turn = 1, #values.ids do
-  local found = add(values.jobs, (turn - 1) * NEW + 1)
+  local found = F.add(values.jobs, (turn - 1) * NEW + 1)
   if found then stood[#stood + 1] = {turn, found.id} end
 end
-save()
+F.save()
 local answer = {string.format('%.0f', now)}
 for _, found in ipairs(stood) do
-  answer[#answer + 1] = {found[1], told_by_id(found[2])}
+  answer[#answer + 1] = {found[1], F.told_by_id(found[2])}
 end
-ring(ARGV[2])
+F.ring(ARGV[2])
 return answer

@@ -2,13 +2,13 @@
 -- due time, delay, lease, key, TTL of the key. Gives nothing if the job was made, else the one that stands.
 local NEW = 10
 
-local function add(values, at)
+function F.add(values, at)
   local id = values[at]
-  local stood = job_of(id)
+  local stood = F.job_of(id)
   if stood then return stood end
   local key = values[at + 8]
   if key then
-    local holder = holder_of(key)
+    local holder = F.holder_of(key)
     if holder then return holder end
     call('HSET', KEPT, key, pack('>i8', now + values[at + 9]) .. id)
   end
@@ -17,11 +17,11 @@ local function add(values, at)
     state = SCHEDULED, token = 0, version = 1, run = 0, ends = 0, started = 0, seq = 0,
     flags = key and HAS_KEY or 0, failures = 0, lost = 0, created = now, lease = values[at + 7] or -1,
     key = key or '', worker = '',
-    place = sortable(values[at + 4]) .. sortable(values[at + 5] or now + values[at + 6]),
+    place = F.sortable(values[at + 4]) .. F.sortable(values[at + 5] or now + values[at + 6]),
   }
   jobs[id] = job
   fresh[#fresh + 1] = job
-  note(job)
-  count(SCHEDULED, job.queue, 1)
-  wait(job.queue, job.task, SCHEDULED, job.place, id)
+  F.note(job)
+  F.count(SCHEDULED, job.queue, 1)
+  F.wait(job.queue, job.task, SCHEDULED, job.place, id)
 end

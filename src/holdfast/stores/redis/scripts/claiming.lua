@@ -1,8 +1,8 @@
 -- Gives ready jobs to a worker.
 
--- The first entries of several lines, in one order, taken out of them.
-local function merged(fronts, limit, known)
-  -- Whether an entry comes before another. Strings are not compared, for that would go by the server's locale.
+-- The first entries of several lines, in one order, taken out of them. Each is read in parts.
+function F.merged(fronts, limit)
+  -- Whether an entry comes before another. Strings are not compared: that would go by the server's locale.
   local function is_before(one, other)
     local a, b, c, d = unpacked('>I4I4I4I4', one)
     local e, f, g, h = unpacked('>I4I4I4I4', other)
@@ -17,7 +17,12 @@ local function merged(fronts, limit, known)
     return #one < #other
   end
 
-  local taken = {}
+  local taken, part = {}, math.ceil(limit / #fronts) + 1
+  local function refill(front)
+    front.entries, front.at = call('ZRANGE', front.line, front.taken, front.taken + part - 1), 1
+  end
+
+  for _, front in ipairs(fronts) do refill(front) end
   while #taken < limit do
     local best
     for _, front in ipairs(fronts) do
@@ -26,38 +31,41 @@ local function merged(fronts, limit, known)
     end
     if not best then break end
     taken[#taken + 1] = best.entries[best.at]
-    best.at = best.at + 1
+    best.taken, best.at = best.taken + 1, best.at + 1
+    if best.at > part then refill(best) end
   end
   for _, front in ipairs(fronts) do
-    if front.at > 1 then call('ZREMRANGEBYRANK', front.line, 0, front.at - 2) end
-    if #front.entries < limit and front.at <= #front.entries then call('SADD', known, front.task) end
+    if front.taken > 0 then call('ZREMRANGEBYRANK', front.line, 0, front.taken - 1) end
   end
   return taken
 end
 
--- The first entries of the queue's lines of the wanted tasks, taken out of them.
-local function take(queue, tasks, limit)
+-- The first entries of the queue's lines of the wanted tasks, taken out of them. A task whose line is empty
+-- is known no longer.
+function F.take(queue, tasks, limit)
   local known = NS .. 't:' .. queue
   local fronts = {}
   for _, task in ipairs(call('SMEMBERS', known)) do
-    if tasks[task] then
-      local line = line_of(queue, task)
-      local entries = call('ZRANGE', line, 0, limit - 1)
-      if entries[1] then
-        fronts[#fronts + 1] = {line = line, entries = entries, at = 1, task = task}
-      end
-      if #entries < limit then call('SREM', known, task) end
+    if tasks[task] then fronts[#fronts + 1] = {line = F.line_of(queue, task), task = task, taken = 0} end
+  end
+  if not fronts[1] then return fronts end
+  local taken
+  if #fronts == 1 then
+    taken = call('ZRANGE', fronts[1].line, 0, limit - 1)
+    if taken[1] then call('ZREMRANGEBYRANK', fronts[1].line, 0, #taken - 1) end
+  else
+    taken = F.merged(fronts, limit)
+  end
+  if #taken < limit then
+    for _, front in ipairs(fronts) do
+      if call('EXISTS', front.line) == 0 then call('SREM', known, front.task) end
     end
   end
-  if #fronts == 1 then
-    call('ZREMRANGEBYRANK', fronts[1].line, 0, #fronts[1].entries - 1)
-    return fronts[1].entries
-  end
-  return merged(fronts, limit, known)
+  return taken
 end
 
 -- How the head of a record changes when its job is claimed. New jobs have the same, so it is found once.
-local function claimed_head(head, clock, ends, seq)
+function F.claimed_head(head, clock, ends, seq)
   local state, token, version, run, _, _, _, flags = unpacked(HEAD, head)
   return {
     head = pack(HEAD, CLAIMED, math.max(token + 1, clock), version + 1, run + 1, ends, 0, seq, flags),
@@ -70,11 +78,11 @@ local NO_LEASE = '\255\255\255\255\255\255\255\255'
 
 -- Jobs of one queue, by their entries; the answer gets their records as they then stand, their bodies, and
 -- what few have beside them.
-local function lease_out(worker, seq, clock, want, queue, entries, answer)
+function F.lease_out(worker, seq, clock, want, queue, entries, answer)
   local claimed, bodies, extras = answer[1], answer[2], answer[3]
   local ids, leases, records, heads = {}, {}, {}, {}
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
-  local found, its_bodies = read_all(RECORDS, ids), read_all(BODIES, ids)
+  local found, its_bodies = F.read_all(RECORDS, ids), F.read_all(BODIES, ids)
   local before, retries = #claimed, 0
   local usual = now + want.lease
   local usual_text = string.format('%.0f', usual)
@@ -86,21 +94,21 @@ local function lease_out(worker, seq, clock, want, queue, entries, answer)
     if sub(record, 75, 82) == NO_LEASE then
       known = heads[head]
       if not known then
-        known = claimed_head(head, clock, ends, seq)
+        known = F.claimed_head(head, clock, ends, seq)
         heads[head] = known
       end
     else
       ends = now + unpacked('>i8', record, 75)
       ends_text = string.format('%.0f', ends)
-      known = claimed_head(head, clock, ends, seq)
+      known = F.claimed_head(head, clock, ends, seq)
     end
     if known.is_retry then retries = retries + 1 end
     record = known.head .. sub(record, 43) .. worker
     if known.flags ~= 0 then
-      if has(known.flags, CANCEL_ASKED) then call('HSET', ASKED, id, worker) end
-      if has(known.flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'p', 'n') end
-      if has(known.flags, HAS_EXTRA) or has(known.flags, HAS_RESULT) then
-        local all = told(record, '', id)
+      if F.has(known.flags, CANCEL_ASKED) then call('HSET', ASKED, id, worker) end
+      if F.has(known.flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'p', 'n') end
+      if F.has(known.flags, HAS_EXTRA) or F.has(known.flags, HAS_RESULT) then
+        local all = F.told(record, '', id)
         extras[#extras + 1] = {before + place - 1, all[3], all[4]}
       end
     end
@@ -109,27 +117,27 @@ local function lease_out(worker, seq, clock, want, queue, entries, answer)
     leases[2 * place - 1], leases[2 * place] = ends_text, id
     records[2 * place - 1], records[2 * place] = id, record
   end
-  each_part('ZADD', LEASES, leases)
-  each_part('HSET', RECORDS, records)
-  count(SCHEDULED, queue, retries - #ids)
-  count(RETRY, queue, -retries)
-  count('S', queue, retries - #ids)
-  count('R', queue, -retries)
-  count(CLAIMED, queue, #ids)
+  F.each_part('ZADD', LEASES, leases)
+  F.each_part('HSET', RECORDS, records)
+  F.count(SCHEDULED, queue, retries - #ids)
+  F.count(RETRY, queue, -retries)
+  F.count('S', queue, retries - #ids)
+  F.count('R', queue, -retries)
+  F.count(CLAIMED, queue, #ids)
 end
 
-local function claim(worker, seq, want, queues, answer)
+function F.claim(worker, seq, want, queues, answer)
   local clock
   for _, queue in ipairs(queues) do
     local left = want.limit - #answer[1]
-    local entries = left > 0 and take(queue, want.tasks, left) or {}
+    local entries = left > 0 and F.take(queue, want.tasks, left) or {}
     if entries[1] then
       if not clock then
         -- Tokens keep growing even if the server that took over has a clock that is behind.
         clock = math.max(now, tonumber(call('GET', NS .. 'n')) or 0)
         call('SET', NS .. 'n', string.format('%.0f', clock))
       end
-      lease_out(worker, seq, clock, want, queue, entries, answer)
+      F.lease_out(worker, seq, clock, want, queue, entries, answer)
     end
   end
 end

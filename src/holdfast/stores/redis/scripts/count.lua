@@ -5,8 +5,8 @@ for _, field in ipairs(call('HKEYS', COUNTS)) do
   local queue = sub(field, 2)
   if not seen[queue] then
     seen[queue] = true
-    if promote(queue) == 0 then has_more = 1 end
+    if F.promote(queue) == 0 then has_more = 1 end
   end
 end
-save_counts()
+F.save_counts()
 return {has_more, call('HGETALL', COUNTS)}

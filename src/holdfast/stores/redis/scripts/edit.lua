@@ -1,63 +1,63 @@
 -- ARGV: instant, wake-up, the edit in msgpack, with the job's id, its version, and the states that fit.
 local edit = cmsgpack.unpack(ARGV[3])
-local job = job_of(edit.job)
+local job = F.job_of(edit.job)
 if not job or job.version ~= edit.version then return false end
 
 if edit.ask_cancel then
-  if not is_leased(job) then return false end
-  job.flags, job.version = with(job.flags, CANCEL_ASKED), job.version + 1
+  if not F.is_leased(job) then return false end
+  job.flags, job.version = F.with(job.flags, CANCEL_ASKED), job.version + 1
   call('HSET', ASKED, job.id, job.worker)
-  note(job)
-  save()
-  ring(ARGV[2])
-  return told_by_id(job.id)
+  F.note(job)
+  F.save()
+  F.ring(ARGV[2])
+  return F.told_by_id(job.id)
 end
 
 if not string.find(edit.from, job.state, 1, true) then return false end
 local target = edit.to or job.state
-local was_finished, was_waiting = is_finished(job), is_waiting(job)
+local was_finished, was_waiting = F.is_finished(job), F.is_waiting(job)
 local is_replayed = was_finished and (target == SCHEDULED or target == RETRY)
-local key = edit.key or (is_replayed and has(job.flags, HAS_KEY) and job.key)
-local holder = key and holder_of(key)
+local key = edit.key or (is_replayed and F.has(job.flags, HAS_KEY) and job.key)
+local holder = key and F.holder_of(key)
 if holder and holder ~= job then return holder.id end
 
 if edit.key then
-  release_key(job)
+  F.release_key(job)
   call('HSET', KEPT, key, pack('>i8', now + edit.key_ttl) .. job.id)
-  job.key, job.flags = key, with(job.flags, HAS_KEY)
+  job.key, job.flags = key, F.with(job.flags, HAS_KEY)
 elseif key and not holder then
   call('HSET', KEPT, key, pack('>i8', 0) .. job.id)
 end
-if was_waiting then withdraw(job) end
-count(job.state, job.queue, -1)
+if was_waiting then F.withdraw(job) end
+F.count(job.state, job.queue, -1)
 if edit.queue then job.queue = edit.queue end
-if edit.priority then job.place = sortable(edit.priority) .. sub(job.place, 9) end
+if edit.priority then job.place = F.sortable(edit.priority) .. sub(job.place, 9) end
 if edit.due then
-  job.place = sub(job.place, 1, 8) .. sortable(edit.due)
+  job.place = sub(job.place, 1, 8) .. F.sortable(edit.due)
 elseif edit.delay then
-  job.place = sub(job.place, 1, 8) .. sortable(now + edit.delay)
+  job.place = sub(job.place, 1, 8) .. F.sortable(now + edit.delay)
 end
-if edit.tags then set_extra(job, 't', edit.tags) end
+if edit.tags then F.set_extra(job, 't', edit.tags) end
 if edit.failures then job.failures = edit.failures end
 if edit.lost then job.lost = edit.lost end
 if edit.suspect ~= nil then
-  job.flags = edit.suspect and with(job.flags, SUSPECT) or without(job.flags, SUSPECT)
+  job.flags = edit.suspect and F.with(job.flags, SUSPECT) or F.without(job.flags, SUSPECT)
 end
-if edit.reason then set_extra(job, 'r', edit.reason) end
+if edit.reason then F.set_extra(job, 'r', edit.reason) end
 job.state, job.version = target, job.version + 1
-count(target, job.queue, 1)
+F.count(target, job.queue, 1)
 if is_replayed then
   call('ZREM', REST, job.id)
-  job.ends, job.flags = 0, without(job.flags, CANCEL_ASKED)
-  if has(job.flags, HAS_RESULT) then
+  job.ends, job.flags = 0, F.without(job.flags, CANCEL_ASKED)
+  if F.has(job.flags, HAS_RESULT) then
     call('HDEL', RESULTS, job.id)
-    job.flags = without(job.flags, HAS_RESULT)
+    job.flags = F.without(job.flags, HAS_RESULT)
   end
-elseif is_finished(job) and not was_finished then
-  note_finish(job)
+elseif F.is_finished(job) and not was_finished then
+  F.note_finish(job)
 end
-if is_waiting(job) then wait(job.queue, job.task, job.state, job.place, job.id) end
-note(job)
-save()
-ring(ARGV[2])
-return told_by_id(job.id)
+if F.is_waiting(job) then F.wait(job.queue, job.task, job.state, job.place, job.id) end
+F.note(job)
+F.save()
+F.ring(ARGV[2])
+return F.told_by_id(job.id)

@@ -1,36 +1,36 @@
 -- Jobs as this call sees them: read once, changed here, written by `save`.
 local jobs, changed, fresh = {}, {}, {}
 
-local function read_jobs(ids)
-  local records = read_all(RECORDS, ids)
+function F.read_jobs(ids)
+  local records = F.read_all(RECORDS, ids)
   for place, id in ipairs(ids) do
-    if jobs[id] == nil then jobs[id] = records[place] and opened(id, records[place]) end
+    if jobs[id] == nil then jobs[id] = records[place] and F.opened(id, records[place]) end
   end
 end
 
-local function job_of(id)
+function F.job_of(id)
   local job = jobs[id]
   if job == nil then
     local record = call('HGET', RECORDS, id)
-    job = record and opened(id, record)
+    job = record and F.opened(id, record)
     jobs[id] = job
   end
   return job
 end
 
-local function note(job)
+function F.note(job)
   if not job.is_noted then
     job.is_noted = true
     changed[#changed + 1] = job
   end
 end
 
-local function save()
+function F.save()
   local records, bodies, ids = {}, {}, {}
   for _, job in ipairs(changed) do
     job.is_noted = false
     records[#records + 1] = job.id
-    records[#records + 1] = closed(job)
+    records[#records + 1] = F.closed(job)
   end
   for _, job in ipairs(fresh) do
     bodies[#bodies + 1] = job.id
@@ -38,72 +38,72 @@ local function save()
     ids[#ids + 1] = '0'
     ids[#ids + 1] = job.id
   end
-  each_part('HSET', RECORDS, records)
-  each_part('HSET', BODIES, bodies)
-  each_part('ZADD', IDS, ids)
+  F.each_part('HSET', RECORDS, records)
+  F.each_part('HSET', BODIES, bodies)
+  F.each_part('ZADD', IDS, ids)
   changed, fresh = {}, {}
-  save_waiting()
-  save_counts()
+  F.save_waiting()
+  F.save_counts()
 end
 
 -- Sets or removes what few jobs have: r(eason), e(rror), p(rogress), n(ote), t(ags).
-local function set_extra(job, field, value)
+function F.set_extra(job, field, value)
   if value then
     call('HSET', NS .. 'x:' .. job.id, field, value)
-    job.flags = with(job.flags, HAS_EXTRA)
-  elseif has(job.flags, HAS_EXTRA) then
+    job.flags = F.with(job.flags, HAS_EXTRA)
+  elseif F.has(job.flags, HAS_EXTRA) then
     call('HDEL', NS .. 'x:' .. job.id, field)
   end
 end
 
 -- The job that holds the key, if any does now.
-local function holder_of(key)
+function F.holder_of(key)
   local held = call('HGET', KEPT, key)
   if not held then return nil end
-  local job = job_of(sub(held, 9))
-  if not job or (is_finished(job) and unpacked('>i8', held) <= now) then return nil end
+  local job = F.job_of(sub(held, 9))
+  if not job or (F.is_finished(job) and unpacked('>i8', held) <= now) then return nil end
   return job
 end
 
-local function release_key(job)
-  if not has(job.flags, HAS_KEY) then return end
+function F.release_key(job)
+  if not F.has(job.flags, HAS_KEY) then return end
   local held = call('HGET', KEPT, job.key)
   if held and sub(held, 9) == job.id then call('HDEL', KEPT, job.key) end
 end
 
 -- Takes a waiting job out of the order of its queue.
-local function withdraw(job)
+function F.withdraw(job)
   if call('ZREM', NS .. 's:' .. job.queue, job.id) == 0 then
-    local line = line_of(job.queue, job.task)
+    local line = F.line_of(job.queue, job.task)
     call('ZREM', line, job.place .. job.id)
     if call('EXISTS', line) == 0 then call('SREM', NS .. 't:' .. job.queue, job.task) end
-    count(job.state == RETRY and 'R' or 'S', job.queue, -1)
+    F.count(job.state == RETRY and 'R' or 'S', job.queue, -1)
   end
 end
 
-local function note_finish(job)
+function F.note_finish(job)
   job.ends = now
   if job.state ~= DLQ then call('RPUSH', FINISHED, pack('>i8', now) .. job.id) end
   if job.state ~= SUCCESS then call('ZADD', REST, 0, job.id) end
 end
 
 -- Removes jobs that are not leased, with all that is kept beside them.
-local function forget(gone)
+function F.forget(gone)
   local ids = {}
   for _, job in ipairs(gone) do
     local id = job.id
-    if is_waiting(job) then withdraw(job) end
-    count(job.state, job.queue, -1)
-    release_key(job)
-    if has(job.flags, HAS_EXTRA) then call('DEL', NS .. 'x:' .. id) end
-    if has(job.flags, HAS_HISTORY) then call('DEL', NS .. 'h:' .. id) end
-    if has(job.flags, HAS_RESULT) then call('HDEL', RESULTS, id) end
-    if is_finished(job) and job.state ~= SUCCESS then call('ZREM', REST, id) end
+    if F.is_waiting(job) then F.withdraw(job) end
+    F.count(job.state, job.queue, -1)
+    F.release_key(job)
+    if F.has(job.flags, HAS_EXTRA) then call('DEL', NS .. 'x:' .. id) end
+    if F.has(job.flags, HAS_HISTORY) then call('DEL', NS .. 'h:' .. id) end
+    if F.has(job.flags, HAS_RESULT) then call('HDEL', RESULTS, id) end
+    if F.is_finished(job) and job.state ~= SUCCESS then call('ZREM', REST, id) end
     jobs[id] = false
     ids[#ids + 1] = id
   end
-  each_part('HDEL', RECORDS, ids)
-  each_part('HDEL', BODIES, ids)
-  each_part('ZREM', IDS, ids)
-  save_counts()
+  F.each_part('HDEL', RECORDS, ids)
+  F.each_part('HDEL', BODIES, ids)
+  F.each_part('ZREM', IDS, ids)
+  F.save_counts()
 end

@@ -1,9 +1,9 @@
 -- ARGV: instant, name, owner, ttl, place. Gives the token, or nothing and after which time to ask again.
 local name, owner, ttl, place = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local lock = lock_of(name)
+local lock = F.lock_of(name)
 if lock[1] == owner and now < lock[3] then
   lock[3] = math.max(lock[3], now + ttl)
-  keep(name, lock)
+  F.keep(name, lock)
   return {string.format('%.0f', lock[2]), '0'}
 end
 local line, last, at = lock[4], math.max(lock[3], now), nil
@@ -15,16 +15,16 @@ for turn = 1, #line, 2 do
   last = math.max(last, line[turn + 1])
 end
 if lock[3] <= now and (at == 1 or not line[1]) then
-  leave(lock, owner)
+  F.leave(lock, owner)
   local token = math.max((tonumber(call('GET', NS .. 'g')) or 0) + 1, now)
   call('SET', NS .. 'g', string.format('%.0f', token))
   lock[1], lock[2], lock[3] = owner, token, now + ttl
-  keep(name, lock)
+  F.keep(name, lock)
   return {string.format('%.0f', token), '0'}
 end
 if place > 0 then
   at = at or #line + 1
   line[at], line[at + 1] = owner, now + place
-  keep(name, lock)
+  F.keep(name, lock)
 end
 return {false, string.format('%.0f', last - now)}

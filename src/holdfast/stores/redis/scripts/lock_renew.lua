@@ -2,10 +2,10 @@
 call('DEL', KEYS[2])
 local answers = {}
 for at = 2, #ARGV, 4 do
-  local lock = lock_of(ARGV[at])
+  local lock = F.lock_of(ARGV[at])
   if lock[1] == ARGV[at + 1] and lock[2] == tonumber(ARGV[at + 2]) and now < lock[3] then
     lock[3] = math.max(lock[3], now + ARGV[at + 3])
-    keep(ARGV[at], lock)
+    F.keep(ARGV[at], lock)
     answers[#answers + 1] = 1
   else
     answers[#answers + 1] = 0

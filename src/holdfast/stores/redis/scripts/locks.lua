@@ -2,7 +2,7 @@
 -- It is one value, which the server forgets a minute after its last end.
 local KEEP = 60000
 
-local function lock_of(name)
+function F.lock_of(name)
   local stored = call('GET', NS .. 'o:' .. name)
   local lock = stored and cmsgpack.unpack(stored) or {'', 0, 0, {}}
   local line = {}
@@ -16,7 +16,7 @@ local function lock_of(name)
   return lock
 end
 
-local function keep(name, lock)
+function F.keep(name, lock)
   local last = lock[3]
   for place = 2, #lock[4], 2 do last = math.max(last, lock[4][place]) end
   if last <= now then
@@ -28,7 +28,7 @@ local function keep(name, lock)
 end
 
 -- Takes the owner out of the line.
-local function leave(lock, owner)
+function F.leave(lock, owner)
   for place = 1, #lock[4], 2 do
     if lock[4][place] == owner then
       table.remove(lock[4], place)

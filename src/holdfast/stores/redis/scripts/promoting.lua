@@ -2,20 +2,20 @@
 -- Gives in how long the next job will be due; 0 if some that are due have yet to be made ready.
 local BATCH = 1000
 
-local function promote(queue)
+function F.promote(queue)
   local key = NS .. 's:' .. queue
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not first[1] then return nil end
   if tonumber(first[2]) > now then return first[2] - now end
   local ids = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, BATCH)
-  for place, record in ipairs(read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_all(RECORDS, ids)) do
     if record then
-      local job = opened(ids[place], record)
-      wait(job.queue, job.task, job.state, job.place, job.id)
+      local job = F.opened(ids[place], record)
+      F.wait(job.queue, job.task, job.state, job.place, job.id)
     end
   end
-  each_part('ZREM', key, ids)
-  save_waiting()
+  F.each_part('ZREM', key, ids)
+  F.save_waiting()
   first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   return first[1] and math.max(0, first[2] - now)
 end

@@ -10,17 +10,17 @@ while removed < limit do
     ids[place] = sub(entry, 9)
   end
   if passed == 0 then break end
-  read_jobs(ids)
+  F.read_jobs(ids)
   for place, id in ipairs(ids) do
     local job = jobs[id]
-    if job and is_finished(job) and job.state ~= DLQ and job.ends == unpacked('>i8', entries[place])
+    if job and F.is_finished(job) and job.state ~= DLQ and job.ends == unpacked('>i8', entries[place])
       and not job.is_gone then
       job.is_gone = true
       gone[#gone + 1] = job
     end
   end
   call('LTRIM', FINISHED, passed, -1)
-  forget(gone)
+  F.forget(gone)
   removed = removed + #gone
 end
 return removed

@@ -5,7 +5,7 @@ local NO_FAILURES = '\0\0\0\0\0\0\0\0'
 
 -- What of a job's head its success depends on, and how it begins and ends afterwards. Jobs that were claimed
 -- together have the same, so it is found once.
-local function succeeded(head)
+function F.succeeded(head)
   local state, token, version, run, _, started, seq, flags = unpacked(HEAD, head)
   local known = {state = state, token = token, flags = flags, is_started = started ~= 0}
   known.is_leased = state == CLAIMED or state == RUNNING
@@ -16,21 +16,21 @@ local function succeeded(head)
 end
 
 -- The flags as they will be, after what goes with the old ones was removed.
-local function settled(id, flags, has_result)
-  if has(flags, CANCEL_ASKED) then call('HDEL', ASKED, id) end
-  if has(flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'e') end
-  if has(flags, HAS_RESULT) and not has_result then call('HDEL', RESULTS, id) end
-  return without(without(flags, SUSPECT), HAS_RESULT)
+function F.settled(id, flags, has_result)
+  if F.has(flags, CANCEL_ASKED) then call('HDEL', ASKED, id) end
+  if F.has(flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'e') end
+  if F.has(flags, HAS_RESULT) and not has_result then call('HDEL', RESULTS, id) end
+  return F.without(F.without(flags, SUSPECT), HAS_RESULT)
 end
 
-local function succeed(worker, values)
+function F.succeed(worker, values)
   local ids, leases, records, finished, stored = {}, {}, {}, {}, {}
   local total, done, kept = 0, 0, 0
   for at = 1, #values, 4 do
     total = total + 1
     ids[total] = values[at]
   end
-  local found, heads, refused = read_all(RECORDS, ids), {}, {}
+  local found, heads, refused = F.read_all(RECORDS, ids), {}, {}
   local stamp = pack('>i8', now)
   for place = 1, total do
     local id, record, token = ids[place], found[place], values[4 * place - 2]
@@ -39,15 +39,16 @@ local function succeed(worker, values)
       local head = sub(record, 1, 42)
       known = heads[head]
       if not known then
-        known = succeeded(head)
+        known = F.succeeded(head)
         heads[head] = known
       end
     end
-    if known and known.is_leased and known.token == token and sub(record, names_end(record) + 1) == worker then
+    local is_current = known and known.is_leased and known.token == token
+    if is_current and sub(record, F.names_end(record) + 1) == worker then
       local elapsed, result = values[4 * place - 1], ARGV[values[4 * place]]
       local started, flags = known.started, known.flags
       if not known.is_started and elapsed >= 0 then started = pack('>i8', now - elapsed) end
-      if flags ~= 0 then flags = settled(id, flags, result) end
+      if flags ~= 0 then flags = F.settled(id, flags, result) end
       if result then
         flags = flags + HAS_RESULT
         stored[kept + 1], stored[kept + 2] = id, result
@@ -62,16 +63,17 @@ local function succeed(worker, values)
       records[2 * done - 1] = id
       records[2 * done] = known.first .. started .. known.seq .. string.char(flags + IS_TOLD) .. rest
       finished[done] = stamp .. id
-      local queue = queue_of(record)
-      count(known.state, queue, -1)
-      count(SUCCESS, queue, 1)
-    elseif not record or not is_repeated(opened(id, record), worker, {outcome = 'success', token = token}) then
-      refused[#refused + 1] = place
+      local queue = F.queue_of(record)
+      F.count(known.state, queue, -1)
+      F.count(SUCCESS, queue, 1)
+    else
+      local move = {outcome = 'success', token = token}
+      if not record or not F.is_repeated(F.opened(id, record), worker, move) then refused[#refused + 1] = place end
     end
   end
-  each_part('ZREM', LEASES, leases)
-  each_part('HSET', RECORDS, records)
-  each_part('HSET', RESULTS, stored)
-  each_part('RPUSH', FINISHED, finished)
+  F.each_part('ZREM', LEASES, leases)
+  F.each_part('HSET', RECORDS, records)
+  F.each_part('HSET', RESULTS, stored)
+  F.each_part('RPUSH', FINISHED, finished)
   return refused
 end

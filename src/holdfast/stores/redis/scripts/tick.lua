@@ -9,11 +9,11 @@ local want = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8])
 -- A write that frees: after it those that grow are let through though memory is at its limit. Work that is
 -- under way must be able to end.
 call('DEL', KEYS[2])
-local refused = plain and succeed(worker, plain) or {}
+local refused = plain and F.succeed(worker, plain) or {}
 local verdicts = {}
 if moves then
-  for place, move in ipairs(moves) do verdicts[place] = is_moved(worker, move) and 'a' or 'r' end
-  save()
+  for place, move in ipairs(moves) do verdicts[place] = F.is_moved(worker, move) and 'a' or 'r' end
+  F.save()
 end
 
 local known = call('HGET', NS .. 'u', worker)
@@ -27,19 +27,19 @@ if want then
       paused[#paused + 1] = queue
     else
       queues[#queues + 1] = queue
-      local due = promote(queue)
+      local due = F.promote(queue)
       if due and (not next_due or due < next_due) then next_due = due end
     end
   end
-  if ARGV[5] == '1' then claimed_before(worker, seq, claimed) end
+  if ARGV[5] == '1' then F.claimed_before(worker, seq, claimed) end
   if is_registered and want.limit > 0 and not claimed[1][1] then
     local tasks = {}
     for _, task in ipairs(want.tasks) do tasks[task] = true end
     want.tasks = tasks
-    claim(worker, seq, want, queues, claimed)
+    F.claim(worker, seq, want, queues, claimed)
   end
 end
-save_counts()
+F.save_counts()
 
 local asked = {}
 local all = call('HGETALL', ASKED)
@@ -49,7 +49,7 @@ for place = 1, #all, 2 do
     asked[#asked + 1] = string.format('%.0f', unpacked('>I8', call('HGET', RECORDS, all[place]), 2))
   end
 end
-ring(ARGV[2])
+F.ring(ARGV[2])
 return {
   is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused,
   table.concat(verdicts), asked, paused, claimed[1], claimed[2], claimed[3],

@@ -1,18 +1,18 @@
 -- Counts by state and queue, and the order in which waiting jobs are served.
 local counts, waiting, lines = {}, {}, {}
 
-local function count(kind, queue, by)
+function F.count(kind, queue, by)
   local field = kind .. queue
   counts[field] = (counts[field] or 0) + by
 end
 
-local function line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
+function F.line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
 
 -- Puts a waiting job where claims find it: ready, by priority, due time and id; or to be ready later.
-local function wait(queue, task, state, place, id)
-  local due = due_of(place)
+function F.wait(queue, task, state, place, id)
+  local due = F.due_of(place)
   if due <= now then
-    local line = line_of(queue, task)
+    local line = F.line_of(queue, task)
     local ready = waiting[line]
     if not ready then
       ready = {}
@@ -21,7 +21,7 @@ local function wait(queue, task, state, place, id)
     end
     ready[#ready + 1] = '0'
     ready[#ready + 1] = place .. id
-    count(state == RETRY and 'R' or 'S', queue, 1)
+    F.count(state == RETRY and 'R' or 'S', queue, 1)
   else
     local key = NS .. 's:' .. queue
     local later = waiting[key]
@@ -34,13 +34,13 @@ local function wait(queue, task, state, place, id)
   end
 end
 
-local function save_waiting()
-  for key, entries in pairs(waiting) do each_part('ZADD', key, entries) end
+function F.save_waiting()
+  for key, entries in pairs(waiting) do F.each_part('ZADD', key, entries) end
   for _, line in ipairs(lines) do call('SADD', line[1], line[2]) end
   waiting, lines = {}, {}
 end
 
-local function save_counts()
+function F.save_counts()
   for field, by in pairs(counts) do
     if by ~= 0 and call('HINCRBY', COUNTS, field, by) == 0 then call('HDEL', COUNTS, field) end
   end

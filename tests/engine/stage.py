@@ -31,10 +31,15 @@ def starts(*jobs: str) -> Callable[[Tick], bool]:
 
 
 class Stage:
-    """Four slots, batches of four, so that two reports are a crowd. Nothing is asked for by the clock."""
+    """As many slots as there are on stage, as many in a batch, and half as many reports are a crowd.
 
-    def __init__(self, **settings: Any) -> None:
-        self.rig = Rig(concurrency=4, batch=4, poll_seconds=3600, lease_seconds=600, **settings)
+    Nothing is asked for by the clock.
+    """
+
+    def __init__(self, on_stage: str = ON_STAGE, **settings: Any) -> None:
+        size = len(on_stage)
+        self.rig = Rig(concurrency=size, batch=size, poll_seconds=3600, lease_seconds=600, **settings)
+        self._on_stage = on_stage
         self.jobs: dict[str, str] = {}
         self.runs: Counter[str] = Counter()
         self._doors: dict[str, asyncio.Event] = {}
@@ -53,13 +58,13 @@ class Stage:
             self.jobs[name] = await self.rig.add(self._task, name)
 
     async def begin(self, *, until_idle: bool = False, **worker: Any) -> Worker:
-        await self.add(ON_STAGE)
+        await self.add(self._on_stage)
         serving = self.rig.worker(**worker)
         self.running = asyncio.create_task(serving.run(until_idle=until_idle))
-        for name in ON_STAGE:
+        for name in self._on_stage:
             await self.rig.seen.wait("claimed", job=self.jobs[name])
         await turns()
-        assert self.runs == Counter(ON_STAGE)
+        assert self.runs == Counter(self._on_stage)
         return serving
 
     def end(self, names: str) -> None:

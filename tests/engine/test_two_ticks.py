@@ -2,16 +2,18 @@
 
 import asyncio
 from itertools import pairwise
+from string import ascii_lowercase, ascii_uppercase, digits
 
 import pytest
 
 from holdfast.engine import pump
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.exchange import Exchange
-from holdfast.engine.pump import Pump
+from holdfast.engine.pump import FEW, Pump
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.model.lifecycle import State
 from holdfast.model.records import Verdict
+from tests.engine.rig import Rig
 from tests.engine.stage import FIRST, SECOND, Stage, ends, reached, starts, turns
 
 
@@ -166,6 +168,39 @@ async def test_a_worker_does_not_spin_while_the_other_line_waits_to_know(steps: 
     await stage.settled("bcd")
     worker.stop()
     assert await stage.finish() == 0
+
+
+async def test_many_jobs_that_a_tick_brought_are_taken_in_though_the_other_line_waits_to_know() -> None:
+    running, waiting = ascii_lowercase + digits, ascii_uppercase
+    few, crowd, rest = running[: FEW + 1], running[FEW + 1 : -1], running[-1]
+    stage = Stage(running)
+    worker = await stage.begin()
+    await stage.add(waiting)
+    first, repeated = asyncio.Event(), asyncio.Event()
+    again = stage.rig.faults.plan("tick", gate=repeated, when=lambda tick: tick.repeat)
+    await stage.send(few, gate=first)
+    await stage.send(crowd, after=OutcomeUnknown("lost"))
+    await reached(again)
+    first.set()
+    await stage.settled(few)
+    await turns()
+    assert len(stage.runs) == len(running) + len(few), "they run, though nothing more can be asked for"
+    repeated.set()
+    stage.end(rest)
+    await stage.settled(crowd + rest)
+    worker.stop()
+    assert await stage.finish() == 0
+
+
+async def test_many_jobs_that_leave_nothing_more_to_ask_for_are_taken_in_at_once() -> None:
+    rig = Rig(concurrency=FEW + 1, batch=FEW + 1)
+
+    async def good() -> None: ...
+
+    task = rig.task(good)
+    jobs = [await rig.add(task) for _ in range(3 * FEW)]
+    assert await rig.drain() == 0
+    assert [await rig.outcomes(job) for job in jobs] == [["success"]] * len(jobs)
 
 
 async def test_a_few_reports_wait_for_the_tick_in_flight_while_the_slots_are_fed(

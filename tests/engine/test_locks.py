@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable
 
@@ -19,14 +20,15 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.resilient import ResilientStore
 from tests.chaos.waiting import until
 from tests.engine.faulty import FaultyStore
-from tests.engine.lock_rig import NAME, LockRig, reached, rig
+from tests.engine.lock_rig import NAME, PATIENCE, LockRig, reached, rig
 
 DOWN = StoreUnavailable("connection refused")
 UNKNOWN = OutcomeUnknown("the answer was lost")
 
 
 async def for_ever() -> None:
-    await asyncio.get_running_loop().create_future()
+    await asyncio.sleep(PATIENCE / 2)
+    raise AssertionError("nobody has cut it off")
 
 
 async def is_free(locks: Locks, name: str = NAME) -> bool:
@@ -155,6 +157,38 @@ async def test_an_acquire_whose_answer_was_lost_is_repeated_and_gives_the_same_g
             assert not await is_free(locks)
             assert not grant.lost
         assert await is_free(locks)
+
+
+async def test_a_grant_whose_answer_took_longer_than_its_lease_is_not_trusted() -> None:
+    async with rig() as (made, locks):
+        gate = asyncio.Event()
+        plan = made.faults.plan("acquire", gate=gate)
+        asking = asyncio.create_task(locks.acquire(NAME, ttl=0.2))
+        await reached(plan.reached)
+        asyncio.get_running_loop().call_later(0.3, gate.set)
+        grant = await asking
+        assert made.faults.count("acquire") == 2, "it is asked for again, and thereby prolonged"
+        assert not grant.lost
+
+
+async def test_a_lock_released_while_it_is_being_renewed_is_not_told_as_lost() -> None:
+    async with rig() as (made, locks):
+        released = threading.Event()
+
+        def is_released(_holds: object) -> bool:
+            return released.wait(PATIENCE)
+
+        first = made.faults.plan("renew", when=is_released)
+        grant = await locks.acquire(NAME, ttl=0.3)
+        await until(lambda: made.faults.count("renew"), "the renewal is under way")
+        await grant.release()
+        released.set()
+        await reached(first.reached)
+        async with locks.lock("another", ttl=0.3):
+            second = made.faults.plan("renew")
+            await reached(second.reached)
+        assert not grant.lost
+        assert "lock_lost" not in made.kinds()
 
 
 async def test_a_waiter_that_is_never_woken_asks_again() -> None:

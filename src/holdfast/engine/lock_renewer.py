@@ -151,7 +151,7 @@ class Renewer:
         for lease, is_held in zip(due, answers, strict=True):
             if is_held:
                 lease.extended(sent)
-            elif not lease.is_released:
+            else:
                 self._lose(lease)
 
     def _lose(self, lease: LockLease) -> None:

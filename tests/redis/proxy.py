@@ -28,9 +28,10 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in self._tasks:
+        serving = list(self._tasks)
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*serving, return_exceptions=True)
 
     @property
     def url(self) -> str:
@@ -42,10 +43,26 @@ class Proxy:
 
     async def _accept(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self.accepted += 1
-        server, to_server = await asyncio.open_connection(*self._target)
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        try:
+            server, to_server = await asyncio.open_connection(*self._target)
+            try:
+                await self._pass_on(client, to_server, server, to_client)
+            finally:
+                to_server.transport.abort()
+        finally:
+            to_client.transport.abort()
+            self._tasks.discard(task)
+
+    async def _pass_on(
+        self,
+        client: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
+        server: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+    ) -> None:
         lost: asyncio.Future[Point] = asyncio.get_running_loop().create_future()
         ways = [
             asyncio.create_task(self._send(client, to_server, lost)),
@@ -57,9 +74,6 @@ class Proxy:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            for side in (to_client, to_server):
-                side.transport.abort()
-            self._tasks.discard(task)
 
     async def _send(
         self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Future[Point]

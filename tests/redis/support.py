@@ -21,7 +21,7 @@ async def told(url: str, *command: object) -> Any:
     try:
         return await wire.ask(*command)
     finally:
-        wire.close()
+        await wire.end()
 
 
 async def emptied(url: str) -> None:

@@ -85,6 +85,7 @@ def test_a_claim_that_the_failover_has_lost_is_made_again_under_a_greater_token(
         await asyncio.to_thread(caught_up, redis_sentinel)
         # What is written from here on never reaches the one that takes over.
         await asyncio.to_thread(replica.freeze)
+        await asyncio.to_thread(master.execute, "CLIENT", "KILL", "TYPE", "replica")
         [lost] = (await session.jobs.tick(claiming(1))).claimed
         await asyncio.to_thread(master.kill)
         await asyncio.to_thread(replica.thaw)

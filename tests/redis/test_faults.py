@@ -170,6 +170,7 @@ def test_what_is_not_redis_is_told_as_such() -> None:
         to_client.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await to_client.drain()
         to_client.close()
+        await to_client.wait_closed()
 
     async def scenario() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1")
@@ -177,5 +178,6 @@ def test_what_is_not_redis_is_told_as_such() -> None:
         with pytest.raises(StoreUnavailable, match="not Redis"):
             await RedisStore.from_url(f"redis://127.0.0.1:{port}").connect("n")
         server.close()
+        await server.wait_closed()
 
     within(10, scenario)

@@ -35,7 +35,7 @@ async def listening(url: str, namespace: str) -> AsyncGenerator[Heard]:
     for channel in ("wake", "turn"):
         await wire.ask("SUBSCRIBE", f"{{holdfast:{namespace}}}:{channel}")
     yield heard
-    wire.close()
+    await wire.end()
 
 
 def test_many_adds_are_told_to_others_by_few_messages_and_the_last_is_never_kept_back(redis_url: str) -> None:

@@ -77,7 +77,7 @@ class Database:
     async def close(self) -> None:
         self._is_closed = True
         if self._wire is not None:
-            self._wire.close()
+            await self._wire.end()
 
     async def _connected(self) -> Wire:
         wire = self._wire

@@ -46,7 +46,7 @@ class Finder:
         wire = await connect(self._address, server, heard)
         role = (await wire.ask("ROLE"))[0]
         if role != b"master":
-            wire.close()
+            await wire.end()
             raise WireLost(f"{server[0]}:{server[1]} is not the master yet or any more")
         return wire
 
@@ -55,7 +55,7 @@ class Finder:
         try:
             found = await wire.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.service)
         finally:
-            wire.close()
+            await wire.end()
         if found is None:
             raise WireLost(f"the Sentinel knows no service {self._address.service!r}")
         return found[0].decode(), int(found[1])

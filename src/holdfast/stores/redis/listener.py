@@ -83,7 +83,7 @@ class RedisWakeups:
                 try:
                     await self._hear(wire)
                 finally:
-                    wire.close()
+                    await wire.end()
                 pause = FIRST_PAUSE
             except FAULTS as error:
                 fields = {"error": str(error) or type(error).__name__}

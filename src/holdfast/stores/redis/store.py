@@ -86,7 +86,7 @@ class RedisStore:
                 async with asyncio.timeout(self._address.patience):
                     return await facts(wire, self._address)
             finally:
-                wire.close()
+                await wire.end()
         except FAULTS as error:
             raise translated(error, self._address.place, sent=False) from error
 

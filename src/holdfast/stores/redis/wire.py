@@ -75,11 +75,14 @@ class Wire(asyncio.Protocol):
         self._reason = reason
         transport.abort()
         for answer in self._waiting:
-            if not answer.done():
-                answer.set_exception(WireLost(reason))
+            self._answer(answer, WireLost(reason))
         self._waiting.clear()
-        if not self.gone.done():
-            self.gone.set_result(None)
+
+    async def end(self) -> None:
+        """Hangs up, and waits until the event loop has nothing of it any more."""
+        if self._transport is not None:
+            self.close()
+            await asyncio.shield(self.gone)
 
     def retire(self) -> None:
         """Hangs up once everybody who waits has an answer."""
@@ -93,6 +96,7 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(f"the connection was lost{f' ({exc})' if exc else ''}")
+        self.gone.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -115,8 +119,9 @@ class Wire(asyncio.Protocol):
     def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
         if waiting.done():
             return
-        if isinstance(reply, ReplyError):
+        if isinstance(reply, (ReplyError, WireLost)):
             waiting.set_exception(reply)
+            waiting.exception()  # has been seen, so that nothing is logged if its caller gave up before
         else:
             waiting.set_result(reply)
 

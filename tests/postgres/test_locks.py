@@ -89,6 +89,24 @@ async def test_a_renewal_that_comes_after_a_grant_is_refused(postgres_database: 
         assert await ours.locks.renew([hold]) == [False]
 
 
+async def test_of_two_who_ask_for_a_free_lock_at_once_the_second_waits_for_the_first(
+    postgres_database: str,
+) -> None:
+    async with (
+        session(postgres_database) as ours,
+        connection(postgres_database) as slow,
+        connection(postgres_database) as watch,
+    ):
+        transaction = slow.transaction()
+        await transaction.start()
+        acquire = "SELECT * FROM holdfast.lock_acquire_v1(1, $1, 'ann', $2, 0, 'm')"
+        assert (await slow.fetchrow(acquire, NAME, 60 * SECOND))["token"] is not None
+        asking = asyncio.create_task(ours.locks.acquire(wish("bob")))
+        await until_async(lambda: watch.fetchval(WAITING), "it waits")
+        await transaction.commit()
+        assert (await asking).token is None
+
+
 async def test_only_the_first_in_line_is_called(postgres_database: str) -> None:
     """Also in another store of the same process; whoever waits for jobs hears nothing."""
     async with session(postgres_database) as ours, session(postgres_database) as theirs:

@@ -3,11 +3,14 @@
 import asyncio
 import random
 
+import pytest
+
 from holdfast.model.lifecycle import DEAD_LETTERED, Ending, State
 from holdfast.model.records import NewJob, Query, Tick
+from holdfast.stores.redis import finding
 from holdfast.stores.redis.finding import STEP
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance.case import ended, new_job, wanted
+from holdfast.testing.conformance.case import LONG, ended, new_job, wanted
 from tests.redis.support import ANN, claiming, moving, opened, told
 
 MANY = 2 * STEP + 7
@@ -35,20 +38,40 @@ def test_a_rare_job_is_found_behind_many_and_pages_are_whole(redis_url: str) -> 
     asyncio.run(scenario())
 
 
-def test_dead_and_leased_jobs_are_found_without_looking_at_all_others(redis_url: str) -> None:
+def test_dead_and_live_jobs_are_found_without_looking_at_all_others(redis_url: str) -> None:
     async def scenario() -> None:
         async with opened(redis_url) as session:
             await session.jobs.add([numbered(number, priority=number) for number in range(MANY)])
-            dead, held = (await session.jobs.tick(claiming(limit=2))).claimed
-            await session.jobs.tick(moving(2, ended(dead, DEAD_LETTERED, Ending.FAILED)))
-            before = await calls(redis_url)
-            assert [job.id for job in await session.jobs.find(Query(states=frozenset({State.DLQ})))] == [
-                dead.id
+            dead, held, *done = (await session.jobs.tick(claiming(limit=MANY - 2))).claimed
+            ends = [ended(job) for job in done]
+            await session.jobs.tick(moving(2, ended(dead, DEAD_LETTERED, Ending.FAILED), *ends))
+            [late] = [added.record for added in await session.jobs.add([numbered(MANY, delay=LONG)])]
+            last = [numbered(number).id for number in (MANY - 1, MANY - 2)]
+            queries: list[tuple[Query, int, list[str]]] = [
+                (Query(states=frozenset({State.DLQ})), 1, [dead.id]),
+                (Query(worker=ANN), 2, [held.id]),
+                (Query(states=frozenset({State.CLAIMED, State.RUNNING})), 2, [held.id]),
+                (Query(states=frozenset({State.SCHEDULED})), 2, [late.id, *last]),
+                (Query(states=frozenset({State.SCHEDULED, State.CLAIMED})), 2, [late.id, *last, held.id]),
             ]
-            assert [job.id for job in await session.jobs.find(Query(worker=ANN))] == [held.id]
-            leased = Query(states=frozenset({State.CLAIMED, State.RUNNING}))
-            assert [job.id for job in await session.jobs.find(leased)] == [held.id]
-            assert await calls(redis_url) - before == 5
+            for query, cost, expected in queries:
+                before = await calls(redis_url)
+                assert [found.id for found in await session.jobs.find(query)] == expected
+                assert await calls(redis_url) - before <= cost
+
+    asyncio.run(scenario())
+
+
+def test_many_waiting_jobs_are_found_as_few_are(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with opened(redis_url) as session:
+            await session.jobs.add([numbered(number, delay=number % 2 * LONG) for number in range(20)])
+            await session.jobs.tick(claiming(limit=3))
+            query = Query(states=frozenset({State.SCHEDULED}), limit=100)
+            few = await session.jobs.find(query)
+            monkeypatch.setattr(finding, "FEW", 5)
+            assert await session.jobs.find(query) == few
+            assert len(few) == 17
 
     asyncio.run(scenario())
 

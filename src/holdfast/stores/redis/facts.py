@@ -76,7 +76,8 @@ def _warnings(known: dict[str, str], has_log: bool, fsync: str | None, save: str
 def _durability(has_log: bool, fsync: str | None, save: str | None) -> str:
     snapshots = "unknown snapshots" if save is None else f'save "{save}"' if save else "no snapshots"
     if not has_log:
-        return f"appendonly no, {snapshots}: what came after the last snapshot is lost with the process"
+        lost = "everything is" if save == "" else "what came after the last snapshot is"
+        return f"appendonly no, {snapshots}: {lost} lost with the process"
     lost = {
         "always": "every write is on the disk before it is answered",
         "everysec": "a crash of the machine may lose the last second",

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from holdfast.model.lifecycle import LEASED, State
+from holdfast.model.lifecycle import LEASED, WAITING, State
 from holdfast.model.records import JobRecord, Query
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.records import CODES, job
@@ -10,22 +10,29 @@ from holdfast.stores.redis.records import CODES, job
 STEP: Final = 500
 """How many jobs one call looks at."""
 
+FEW: Final = 5_000
+"""So many jobs that are not finished are looked at rather than all."""
+
 _REST = frozenset({State.FAILED, State.DLQ, State.CANCELLED})
 
 
 async def find(database: Database, query: Query) -> list[JobRecord]:
     """The jobs that match, by id, highest first.
 
-    Those that workers hold, and those that ended otherwise than by success, have an index of their own.
+    Those that are not finished, if they are few, and those that ended otherwise than by success are found
+    without looking at all others.
     """
     if query.limit < 1:
         return []
-    if query.worker is not None or (query.states and query.states <= LEASED):
-        return await _among_leased(database, query)
-    return await _among_ids(database, query)
+    if query.worker is not None or (query.states and query.states <= LEASED | WAITING):
+        are_waiting = query.worker is None and not query.states <= LEASED
+        ids = await database.run("live", FEW, int(are_waiting), writes=False)
+        if ids is not None:
+            return await _among(database, query, ids)
+    return await _among_index(database, query)
 
 
-async def _among_ids(database: Database, query: Query) -> list[JobRecord]:
+async def _among_index(database: Database, query: Query) -> list[JobRecord]:
     index = "d" if query.states and query.states <= _REST else "i"
     bound = b"+" if query.cursor is None else b"(" + query.cursor.encode()
     states = "".join(str(CODES[state]) for state in query.states)
@@ -41,8 +48,7 @@ async def _among_ids(database: Database, query: Query) -> list[JobRecord]:
     return found[: query.limit]
 
 
-async def _among_leased(database: Database, query: Query) -> list[JobRecord]:
-    ids = await database.run("leased", writes=False)
+async def _among(database: Database, query: Query, ids: list[bytes]) -> list[JobRecord]:
     after = query.cursor.encode() if query.cursor is not None else None
     wanted = sorted((job_id for job_id in ids if after is None or job_id < after), reverse=True)
     found: list[JobRecord] = []

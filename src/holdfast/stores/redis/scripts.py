@@ -18,7 +18,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "find": ("find",),
     "count": ("waiting", "promoting", "count"),
     "history": ("history",),
-    "leased": ("leased",),
+    "live": ("waiting", "live"),
     "prune": ("waiting", "jobs", "prune"),
     "register": ("register",),
     "beat": ("beat",),

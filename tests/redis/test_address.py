@@ -47,6 +47,7 @@ def test_credentials_are_read_and_never_shown() -> None:
         ("redis+sentinel://a", "name of the service"),
         ("redis+cluster://a/3", "database 0"),
         ("redis+unix://", "path"),
+        ("rediss+unix:///run/redis.sock", "no TLS"),
         ("redis://h?timeout=0", "timeout"),
         ("redis://h?notify=maybe", "notify"),
         ("redis://h?prefix=a%20b", "prefix"),

@@ -16,9 +16,8 @@ __all__ = ["open_store"]
 
 GROUP = "holdfast.stores"
 _REDIS = [
-    name + secure + way
-    for name in ("redis", "valkey")
-    for secure in ("", "s")
+    name + way
+    for name in ("redis", "rediss", "valkey", "valkeys")
     for way in ("", "+sentinel", "+cluster", "+unix")
 ]
 _BUILT_IN = {

@@ -122,6 +122,8 @@ def _hosts(kind: Kind, text: str) -> tuple[tuple[str, int], ...]:
 def _path(kind: Kind, parts: SplitResult, asked: str) -> tuple[str, str, int]:
     """The path of the socket, the name of the service, the number of the database."""
     if kind == "unix":
+        if parts.scheme.startswith(("rediss", "valkeys")):
+            raise _wrong("a socket has no TLS; use redis+unix:///path/to/socket")
         if not parts.path.strip("/"):
             raise _wrong("a socket needs its path: redis+unix:///path/to/socket")
         return unquote(parts.path), "", _db(asked)

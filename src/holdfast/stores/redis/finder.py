@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -44,16 +45,21 @@ class Finder:
     async def _from_sentinels(self, heard: Heard | None) -> Wire:
         server = await self._first(self._told_by)
         wire = await connect(self._address, server, heard)
-        role = (await wire.ask("ROLE"))[0]
-        if role != b"master":
-            await wire.end()
-            raise WireLost(f"{server[0]}:{server[1]} is not the master yet or any more")
+        try:
+            async with asyncio.timeout(self._address.patience):
+                role = (await wire.ask("ROLE"))[0]
+            if role != b"master":
+                raise WireLost(f"{server[0]}:{server[1]} is not the master yet or any more")
+        except BaseException:
+            wire.close()
+            raise
         return wire
 
     async def _told_by(self, sentinel: tuple[str, int]) -> tuple[str, int]:
         wire = await connect(self._address, sentinel, is_sentinel=True)
         try:
-            found = await wire.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.service)
+            async with asyncio.timeout(self._address.patience):
+                found = await wire.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.service)
         finally:
             await wire.end()
         if found is None:

@@ -137,8 +137,11 @@ async def connect(
     *,
     is_sentinel: bool = False,
 ) -> Wire:
-    """A connection to this server, signed in and set to its database."""
-    async with asyncio.timeout(address.patience):
+    """A connection to this server, signed in and set to its database.
+
+    Where several may be asked, each has its share of the time: a machine that is gone says nothing.
+    """
+    async with asyncio.timeout(address.patience / max(1, len(address.hosts))):
         wire = await _opened(address, server, heard)
         try:
             credentials = address.sentinel_credentials if is_sentinel else address.credentials

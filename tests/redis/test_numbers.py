@@ -90,3 +90,20 @@ def test_a_start_at_once_is_told_to_the_microsecond(redis_url: str) -> None:
             assert (attempt.started, attempt.finished) == (clock.now() - 3, clock.now())
 
     asyncio.run(scenario())
+
+
+def test_results_come_back_whichever_they_are(redis_url: str) -> None:
+    results = [None, b"null", b"", b"0", b'"null"', b"null "]
+
+    async def scenario() -> None:
+        async with opened(redis_url) as session:
+            await session.jobs.add([new_job() for _ in range(2 * len(results))])
+            jobs = (await session.jobs.tick(claiming(limit=2 * len(results)))).claimed
+            plain = [ended(job, result=result) for job, result in zip(jobs, results, strict=False)]
+            rest = zip(jobs[len(results) :], results, strict=True)
+            other = [ended(job, result=result, failures=1) for job, result in rest]
+            await session.jobs.tick(moving(2, *plain, *other))
+            stored = await session.jobs.states([job.id for job in jobs])
+            assert [job and job.result for job in stored] == results * 2
+
+    asyncio.run(scenario())

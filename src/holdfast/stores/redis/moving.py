@@ -8,7 +8,10 @@ import msgspec
 from holdfast.model.lifecycle import SUCCEEDED, WAITING, Ending, move_sources
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.redis.adding import flat
-from holdfast.stores.redis.records import CODES, clean
+from holdfast.stores.redis.records import CODES, NULL, clean
+
+NO_RESULT, NULL_RESULT = 0, -1
+"""In place of a result's place: none, and the one of most tasks, for which a bit is enough."""
 
 _SUCCESS = Ending.SUCCESS
 _encode = msgspec.msgpack.encode
@@ -47,7 +50,9 @@ class Batch:
         for move in moves:
             told += (move.job, move.token, -1 if move.elapsed is None else move.elapsed)
             if move.result is None:
-                told.append(0)
+                told.append(NO_RESULT)
+            elif move.result == NULL:
+                told.append(NULL_RESULT)
             else:
                 told.append(first + len(self.values))
                 self.values.append(move.result)

@@ -30,8 +30,11 @@ CODES: dict[State, int] = {each: place for place, each in enumerate(STATES)}
 EXACT: Final = 2**53
 """Numbers of this size and more are not exact in a script; they are passed through as text."""
 
+NULL: Final = b"null"
+"""The result of a task that returns nothing."""
+
 _SHIFT = 2**63
-_SUSPECT, _CANCEL_ASKED, _HAS_KEY, _IS_TOLD = 1, 2, 16, 32
+_SUSPECT, _CANCEL_ASKED, _HAS_KEY, _IS_TOLD, _IS_NULL = 1, 2, 16, 32, 128
 _WHOLE = Struct(">BQIIqqqBQQIIqqH")
 _LENGTH = Struct(">H")
 
@@ -130,7 +133,7 @@ def made(
         None,
         None,
         None,
-        result,
+        NULL if flags & _IS_NULL else result,
     )
     if extra:
         _add_extra(found, extra)

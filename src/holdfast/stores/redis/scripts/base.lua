@@ -13,6 +13,7 @@ local COUNTS, PAUSES = NS .. 'c', NS .. 'q'
 local FINISHED, IDS, REST = NS .. 'f', NS .. 'i', NS .. 'd'
 local SCHEDULED, CLAIMED, RUNNING, SUCCESS, FAILED, RETRY, DLQ, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7
 local SUSPECT, CANCEL_ASKED, HAS_EXTRA, HAS_RESULT, HAS_KEY, IS_TOLD, HAS_HISTORY = 1, 2, 4, 8, 16, 32, 64
+local IS_NULL = 128 -- the result of a plain success is null
 local MOST = 2000 -- arguments of one command: the stack of Lua is bounded
 
 local now = tonumber(ARGV[1])

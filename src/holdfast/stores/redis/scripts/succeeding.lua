@@ -1,5 +1,6 @@
 -- Plain successes, the way of most jobs: records are changed as strings, and each command serves them all.
--- Four values each: id, token, how long ago it started, place of the result among the arguments or 0.
+-- Four values each: id, token, how long ago it started, place of the result among the arguments, 0 for none
+-- or -1 for null.
 -- Gives the places of those refused.
 local NO_FAILURES = '\0\0\0\0\0\0\0\0'
 
@@ -53,6 +54,8 @@ function F.succeed(worker, values)
         flags = flags + HAS_RESULT
         stored[kept + 1], stored[kept + 2] = id, result
         kept = kept + 2
+      elseif values[4 * place] < 0 then
+        flags = flags + IS_NULL
       end
       local rest = sub(record, 43)
       if sub(record, 59, 66) ~= NO_FAILURES then

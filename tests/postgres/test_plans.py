@@ -1,8 +1,8 @@
 """Query plans of a tick: each look-up goes by its index, whatever the planner thinks is in the tables."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.model.records import JobRecord, NewJob, Tick
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.jobs import PostgresJobs
+from holdfast.stores.postgres.pool import Pool
 from holdfast.testing.conformance.case import LONG, ended, new_job, wanted, worker_record
 
 SCHEMA = "plans"
@@ -57,16 +57,6 @@ def _steps(node: dict[str, Any], text: str) -> Iterator[dict[str, Any]]:
         yield from _steps(child, text)
 
 
-class OneConnection(Database):
-    """Every call on the connection that is listened to."""
-
-    connection: Any
-
-    @asynccontextmanager
-    async def _lent(self, kind: str) -> AsyncIterator[Any]:
-        yield self.connection
-
-
 @pytest.fixture(params=["never analyzed", "analyzed when empty", "analyzed when full"])
 def statistics(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -89,8 +79,8 @@ async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
         await connection.execute("LOAD 'auto_explain'")
         for setting, value in EXPLAIN.items():
             await connection.execute(f"SET auto_explain.{setting} = '{value}'")
-        session.jobs._database.__class__ = OneConnection
-        session.jobs._database.connection = connection  # type: ignore[attr-defined]
+        await session.jobs._database._calls.close(1)
+        session.jobs._database._calls = Pool(lambda: asyncio.sleep(0, connection), most=1)
         explained = Explained(session.jobs, connection)
         held = await explained.ticked([], 1)
         for seq in range(2, 5):
@@ -98,8 +88,6 @@ async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
             assert len(held) == BATCH
         _check(list(explained.nodes()))
     finally:
-        session.jobs._database.__class__ = Database
-        await connection.close()
         await session.close()
         await store.close()
 

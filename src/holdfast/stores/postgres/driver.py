@@ -65,17 +65,6 @@ async def connect(address: Address, **settings: Any) -> Connection:
     raise first
 
 
-async def open_pool(address: Address, **settings: Any) -> Any:
-    """A pool that connects when it is asked to, and at no other time: a server that is away is left alone."""
-
-    async def connect_one(_dsn: None, **others: Any) -> Connection:
-        return await connect(address, **settings, **others)
-
-    return await _asyncpg.create_pool(
-        min_size=0, max_size=address.pool, reset=_leave_alone, connect=connect_one
-    )
-
-
 def _servers(dsn: str) -> list[str]:
     """The URL of each server that the URL names."""
     parts = urlsplit(dsn)
@@ -98,7 +87,3 @@ def _settings(address: Address) -> dict[str, Any]:
         "max_cached_statement_lifetime": 0,
         "server_settings": server,
     }
-
-
-async def _leave_alone(connection: Connection) -> None:
-    """Nothing to reset: no call changes its connection, and a reset would cost a round trip for each."""

@@ -122,7 +122,7 @@ class PostgresJobs:
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
             claimed=jobs,
-            cancel_asked=sorted(set(answer.asked)) if answer.asked else [],
+            cancel_asked=_asked(answer.asked, jobs),
             paused=frozenset(answer.paused),
             next_due=answer.next_due,
             registered=answer.registered,
@@ -193,6 +193,10 @@ class PostgresJobs:
     async def prune(self, older_than: int, limit: int) -> int:
         removed: int = await self._database.value(self._queries.prune, self._ns, older_than, limit)
         return removed
+
+
+def _asked(held: list[tuple[str, int]] | None, claimed: list[JobRecord]) -> list[tuple[str, int]]:
+    return sorted({*(held or ()), *((job.id, job.token) for job in claimed if job.cancel_asked)})
 
 
 def _wishes(extensions: list[Extension]) -> list[list[Any]]:

@@ -74,7 +74,8 @@ END
 $$;
 
 -- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
--- one row that has only `answer`. `rest` tells of a job what is not as in one that was just added and then claimed.
+-- one row that has only `answer`, whose `asked` leaves out those that were just claimed. `rest` tells of a job what is not
+-- as in one that was just added and then claimed.
 -- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. `read` tells
 -- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
 -- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
@@ -97,6 +98,8 @@ DECLARE
     v_refused integer[];
     v_verdicts text;
     v_registered boolean;
+    v_is_asked boolean;
+    v_asked json;
     v_paused text[];
     v_queue text;
     v_due bigint;
@@ -142,8 +145,18 @@ BEGIN
     END IF;
 
     SELECT coalesce((SELECT w.live_until > v_now FROM holdfast.worker AS w WHERE w.ns = p_ns AND w.id = p_worker), false),
-           ARRAY(SELECT q.name FROM holdfast.queue AS q WHERE q.ns = p_ns AND q.name = ANY (p_queues) AND q.paused)
-    INTO v_registered, v_paused;
+           ARRAY(SELECT q.name FROM holdfast.queue AS q WHERE q.ns = p_ns AND q.name = ANY (p_queues) AND q.paused),
+           EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked)
+           OR EXISTS (SELECT FROM holdfast.lease AS l WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked)
+    INTO v_registered, v_paused, v_is_asked;
+    IF v_is_asked THEN
+        SELECT json_agg(json_build_array(a.id, a.token)) INTO v_asked FROM (
+            SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
+            UNION ALL
+            SELECT j.id, j.token FROM holdfast.lease AS l JOIN holdfast.job AS j ON j.ns = p_ns AND j.id = l.job
+            WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
+        ) AS a;
+    END IF;
 
     IF p_repeat AND p_queues IS NOT NULL THEN
         RETURN QUERY
@@ -214,13 +227,7 @@ BEGIN
 
     RETURN QUERY SELECT json_build_object(
         'now', v_now, 'read', v_read, 'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts,
-        'paused', v_paused, 'next_due', v_next, 'asked', (
-            SELECT json_agg(json_build_array(a.id, a.token)) FROM (
-                SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
-                UNION ALL
-                SELECT j.id, j.token FROM holdfast.lease AS l JOIN holdfast.job AS j ON j.ns = p_ns AND j.id = l.job
-                WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND j.token = l.token AND j.worker = p_worker
-            ) AS a))::text,
+        'paused', v_paused, 'next_due', v_next, 'asked', v_asked)::text,
         NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::bigint, NULL::bigint, NULL::bigint, NULL::integer,
         NULL::integer, NULL::bigint, NULL::bytea, NULL::json;
 END

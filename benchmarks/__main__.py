@@ -1,4 +1,4 @@
-"""`python -m benchmarks [names…] [--quick] [--json FILE] [--folder FOLDER] [--postgres URL]`."""
+"""`python -m benchmarks [names…] [--quick] [--json FILE] [--folder FOLDER] [--postgres URL] …`."""
 
 import argparse
 import os
@@ -15,7 +15,8 @@ from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.harness import Outcome, run_case
 from benchmarks.plan import FULL, QUICK, TINY, Plan
-from benchmarks.postgres.server import SETTING, provide
+from benchmarks.postgres import server as postgres
+from benchmarks.redis import server as redis
 from benchmarks.report import show, write_json, write_markdown
 
 PLANS = {plan.name: plan for plan in (FULL, QUICK, TINY)}
@@ -37,17 +38,25 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         chosen = [case for case in CASES if _is_chosen(case, given.names)]
-        is_served = any(case.suite for case in chosen)
-        server = stack.enter_context(provide(given.postgres)) if is_served else None
+        suites = {case.suite for case in chosen}
+        servers = {
+            suite: stack.enter_context(provide(named))
+            for suite, provide, named in (
+                ("postgres", postgres.provide, given.postgres),
+                ("redis", redis.provide, given.redis),
+            )
+            if suite in suites
+        }
         for case in chosen:
+            server = servers.get(case.suite) if case.suite else None
             outcomes.append(
                 run_case(
                     case, plan, given.folder, say, patience=given.patience, server=server, peers=given.peers
                 )
             )
-            write_json(outcomes, plan, server, given.json)
+            write_json(outcomes, plan, servers, given.json)
     show(outcomes, console)
-    write_markdown(outcomes, plan, server, given.json.with_suffix(".md"))
+    write_markdown(outcomes, plan, servers, given.json.with_suffix(".md"))
     measured = [(goal, goal.spread(outcome.rounds)) for outcome in outcomes for goal in outcome.case.goals]
     return int(any(spread is not None and not goal.is_reached(spread) for goal, spread in measured))
 
@@ -61,7 +70,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure Holdfast beside a peer and the raw engine.",
-        epilog=f"cases:\n{known}\n\n`postgres` names all of pg-…. Without names: all others but `huey`.",
+        epilog=(
+            f"cases:\n{known}\n\n`postgres` names all of pg-…, `redis` all of redis-…. "
+            "Without names: all others but `huey`."
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="name")
@@ -93,13 +105,19 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         type=float,
         default=1.0,
         metavar="PART",
-        help="so much of the ten million finished jobs of pg-growth, for a small disk (%(default)s)",
+        help="so much of the history of pg-growth, for a small disk, and of counts on Redis (%(default)s)",
     )
     parser.add_argument(
         "--postgres",
-        default=os.environ.get(SETTING),
+        default=os.environ.get(postgres.SETTING),
         metavar="URL",
-        help=f"a server to make databases on (or {SETTING}); else one is started, its data below TMPDIR",
+        help=f"a server to make databases on (or {postgres.SETTING}); else one is started, below TMPDIR",
+    )
+    parser.add_argument(
+        "--redis",
+        default=os.environ.get(redis.SETTING),
+        metavar="URL",
+        help=f"an empty database, emptied again and again (or {redis.SETTING}); else a server is started",
     )
     parser.add_argument(
         "--no-peers", dest="peers", action="store_false", help="install nothing, and leave out what needs it"

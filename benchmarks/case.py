@@ -13,6 +13,7 @@ Round = Mapping[str, Figures]
 
 RATE = "jobs/s"
 CPU = "CPU µs/job"
+SERVER_CPU = "server CPU µs/job"
 WALL = "wall µs/job"
 STORE = "of it in the store"
 P50 = "p50 ms"
@@ -30,13 +31,13 @@ class Place:
 
     fresh: Path
     shared: Path
-    postgres: Server | None = None
+    given: Server | None = None
 
     @property
     def server(self) -> Server:
         """The server of a case that needs one."""
-        assert self.postgres is not None, "this case was given no server"
-        return self.postgres
+        assert self.given is not None, "this case was given no server"
+        return self.given
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from functools import partial
 
 from benchmarks.case import CPU, LOAD, P50, RATE, Case, Goal, Side
 from benchmarks.postgres.cases import CASES as POSTGRES
+from benchmarks.redis.cases import CASES as REDIS
 from benchmarks.sides import enqueue, flat, huey_peer, idle, latency, raw, work
 
 HUEY = "huey"
@@ -138,4 +139,4 @@ PEER = Case(
     ),
 )
 
-CASES = (FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *POSTGRES)
+CASES = (FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *POSTGRES, *REDIS)

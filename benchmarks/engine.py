@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server on which databases may be made; `pid` is its postmaster's, if it is ours."""
+    """A server that may be filled and emptied; `pid` is that of its first process, if it is ours."""
 
     url: str
     pid: int | None = None

@@ -29,10 +29,24 @@ class Plan:
     """Finished jobs, spread over the last days, in the database that is claimed from."""
     pg_future: int
     pg_claims: int
+    redis_jobs: int
+    redis_slow: int
+    """For each of the slow peers; those that are slower still get a part of it."""
+    redis_probes: int
+    redis_seconds: float
+    """How long locks are taken and released."""
 
     def scaled(self, part: float) -> "Plan":
-        """The same with so much of the history on PostgreSQL, which takes disk and time."""
-        return replace(self, pg_finished=int(self.pg_finished * part), pg_future=int(self.pg_future * part))
+        """The same with so much of the history on PostgreSQL, which takes disk, and of counts on Redis."""
+        return replace(
+            self,
+            pg_finished=int(self.pg_finished * part),
+            pg_future=int(self.pg_future * part),
+            redis_jobs=max(100, int(self.redis_jobs * part)),
+            redis_slow=max(100, int(self.redis_slow * part)),
+            redis_probes=max(5, int(self.redis_probes * part)),
+            redis_seconds=self.redis_seconds * part,
+        )
 
 
 FULL = Plan(
@@ -54,6 +68,10 @@ FULL = Plan(
     pg_finished=10_000_000,
     pg_future=1_000_000,
     pg_claims=20_000,
+    redis_jobs=40_000,
+    redis_slow=3_000,
+    redis_probes=100,
+    redis_seconds=1,
 )
 QUICK = Plan(
     name="quick",
@@ -74,6 +92,10 @@ QUICK = Plan(
     pg_finished=500_000,
     pg_future=100_000,
     pg_claims=5_000,
+    redis_jobs=20_000,
+    redis_slow=1_500,
+    redis_probes=50,
+    redis_seconds=0.5,
 )
 TINY = Plan(
     name="tiny",
@@ -94,4 +116,8 @@ TINY = Plan(
     pg_finished=100,
     pg_future=20,
     pg_claims=300,
+    redis_jobs=100,
+    redis_slow=100,
+    redis_probes=3,
+    redis_seconds=0.05,
 )

@@ -3,7 +3,7 @@
 import os
 import platform
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,17 +21,19 @@ from benchmarks.plan import Plan
 HEAD = ("case", "side", "figure", "median", "min – max")
 GOALS = ("goal", "measured", "min – max", "reached")
 
+Servers = Mapping[str, Server]
+"""Those that were measured on, by the name of their suite."""
 
-def machine(server: Server | None) -> dict[str, str]:
+
+def machine(servers: Servers) -> dict[str, str]:
     """What the figures depend on, in general terms."""
-    postgres = {} if server is None else {"postgres": server.facts}
     return {
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "sqlite": f"{sqlite3.sqlite_version}, journal_mode=WAL, synchronous=FULL",
         "huey": _version("huey"),
-        **postgres,
+        **{name: server.facts for name, server in servers.items()},
     }
 
 
@@ -50,9 +52,9 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
     console.print(_calibration(outcomes))
 
 
-def write_json(outcomes: Sequence[Outcome], plan: Plan, server: Server | None, path: Path) -> None:
+def write_json(outcomes: Sequence[Outcome], plan: Plan, servers: Servers, path: Path) -> None:
     data = {
-        "machine": machine(server),
+        "machine": machine(servers),
         "plan": asdict(plan),
         "cases": [_plain(outcome) for outcome in outcomes],
     }
@@ -60,8 +62,8 @@ def write_json(outcomes: Sequence[Outcome], plan: Plan, server: Server | None, p
     path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
 
 
-def write_markdown(outcomes: Sequence[Outcome], plan: Plan, server: Server | None, path: Path) -> None:
-    facts = ", ".join(f"{name} {value}" for name, value in machine(server).items())
+def write_markdown(outcomes: Sequence[Outcome], plan: Plan, servers: Servers, path: Path) -> None:
+    facts = ", ".join(f"{name} {value}" for name, value in machine(servers).items())
     lines = [f"{plan.name} run, {plan.rounds} rounds; {facts}", "", *_markdown(HEAD, map(_figures, outcomes))]
     lines += ["", *_markdown(GOALS, map(_goals, outcomes)), "", _calibration(outcomes), ""]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,22 +1,18 @@
 """What is measured of each side, alike for all. Every measurement has a database of its own."""
 
 import asyncio
-import statistics
 import time
 
-from benchmarks.case import CPU, P50, P99, RATE, Figures, Place
+from benchmarks.case import CPU, RATE, SERVER_CPU, Figures, Place
 from benchmarks.plan import Plan
-from benchmarks.postgres.programs.speaking import TOLD_EACH
-from benchmarks.postgres.running import Worker, call, working
 from benchmarks.postgres.server import connected, database, spent
-from benchmarks.postgres.sides import Program
+from benchmarks.program import Program
+from benchmarks.running import Worker, call, cpu_of, first, latencies, working
 
-SERVER_CPU = "server CPU µs/job"
 WAL = "WAL bytes/job"
 COMMITS = "commits/1,000 jobs"
 DEAD = "dead tuples/job"
 CALLERS = 100
-WARM_UP = 5
 POLL = 0.002
 
 
@@ -50,10 +46,10 @@ async def _work(place: Place, program: Program, count: int, processes: int) -> F
             await connection.execute("ANALYZE")
         before = await spent(url)
         async with working(program, url, processes) as workers:
-            await _first(workers)
-            cpu_begun, server_begun = _cpu(workers), server.cpu()
+            await first(workers)
+            cpu_begun, server_begun = cpu_of(workers), server.cpu()
             polls, ended = await _finished(url, program, workers, count)
-            cpu, server_cpu = _cpu(workers) - cpu_begun, server.cpu() - server_begun
+            cpu, server_cpu = cpu_of(workers) - cpu_begun, server.cpu() - server_begun
             begun = min(worker.first for worker in workers if worker.first is not None)
         after = await spent(url)
     figures = {RATE: count / (ended - begun) * 1e9, CPU: cpu / count * 1e6}
@@ -66,34 +62,21 @@ async def _work(place: Place, program: Program, count: int, processes: int) -> F
     }
 
 
-async def _first(workers: list[Worker]) -> None:
-    news = [asyncio.create_task(worker.news()) for worker in workers]
-    done, others = await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
-    for task in others:
-        task.cancel()
-    for task in done:
-        task.result()
-
-
 async def _finished(url: str, program: Program, workers: list[Worker], count: int) -> tuple[int, int]:
     """How often the store was asked, and the instant when it showed none unfinished.
 
     It is asked only when most have run, because asking costs it.
     """
-    asking_from = count - TOLD_EACH * len(workers)
+    asking_from = count - program.told_each * len(workers)
     polls = 0
     async with connected(url) as connection:
         await connection.execute(program.unfinished)
         while sum(worker.ran for worker in workers) < asking_from:
-            await _first(workers)
+            await first(workers)
         while await connection.fetchval(program.unfinished):
             polls += 1
             await asyncio.sleep(POLL)
         return polls, time.monotonic_ns()
-
-
-def _cpu(workers: list[Worker]) -> float:
-    return sum(worker.cpu() for worker in workers)
 
 
 async def _enqueue(place: Place, program: Program, count: int, verb: str, *callers: int) -> Figures:
@@ -114,16 +97,4 @@ async def _enqueue(place: Place, program: Program, count: int, verb: str, *calle
 async def _latency(place: Place, program: Program, count: int) -> Figures:
     async with database(place.server) as url:
         await call(program, "setup", url)
-        async with working(program, url) as (worker,):
-            await call(program, "latency", url, WARM_UP)
-            await _started(worker, WARM_UP)
-            await call(program, "latency", url, count)
-            await _started(worker, WARM_UP + count)
-            waited = [(started - sent) / 1e6 for sent, started in worker.started[WARM_UP:]]
-    hundredths = statistics.quantiles(waited, n=100, method="inclusive")
-    return {P50: hundredths[49], P99: hundredths[98]}
-
-
-async def _started(worker: Worker, count: int) -> None:
-    while len(worker.started) < count:
-        await worker.news()
+        return await latencies(program, url, count)

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
 
-from benchmarks.postgres.programs.speaking import Body, main
+from benchmarks.programs.speaking import Body, main
 
 BATCH = 100
 SETUP = """

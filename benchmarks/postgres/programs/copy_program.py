@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.postgres.programs.holdfast_program import HoldfastQueue
-from benchmarks.postgres.programs.speaking import main
+from benchmarks.programs.holdfast_program import HoldfastQueue
+from benchmarks.programs.speaking import main
 from holdfast.engine.ids import new_id
 
 COLUMNS = ("ns", "id", "task", "queue", "payload", "priority", "due", "ready", "created")

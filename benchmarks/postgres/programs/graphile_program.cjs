@@ -1,11 +1,11 @@
-// graphile-worker, in the words of `speaking.py`. PEER_FOLDER has its packages; PEER_BATCH=1 is batch mode.
+// graphile-worker, in the words of `speaking.py`. PEER_FOLDER has the packages of peers; PEER_BATCH=1 is batch mode.
 const { createRequire } = require("module");
-const load = createRequire(`${process.env.PEER_FOLDER}/package.json`);
+const load = createRequire(`${process.env.PEER_FOLDER}/graphile/package.json`);
 const { Logger, makeWorkerUtils, run } = load("graphile-worker");
 
 const [verb, url, count = "1"] = process.argv.slice(2);
 const BULK = 1000;
-const TOLD_EACH = 1000;
+const TOLD_EACH = Number(process.env.PEER_TOLD_EACH);
 const PERIOD = 20;
 const BATCHES = { worker: { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 } };
 
@@ -20,7 +20,7 @@ async function work({ sent }) {
     return;
   }
   ran += 1;
-  if (ran === 1 || ran % TOLD_EACH === 0) say("ran", ran, process.hrtime.bigint());
+  if (ran === 1 || ran % TOLD_EACH === 0) say("ran", ran, process.hrtime.bigint(), process.pid);
 }
 
 async function serve() {

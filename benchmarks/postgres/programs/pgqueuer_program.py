@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.postgres.programs.speaking import Body, main
+from benchmarks.programs.speaking import Body, main
 
 BATCH = 100
 ENTRYPOINT = "work"

@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.postgres.programs.speaking import Body, main
+from benchmarks.programs.speaking import Body, main
 
 CONNECTIONS = 20
 

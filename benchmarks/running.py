@@ -3,17 +3,20 @@
 import asyncio
 import os
 import signal
+import statistics
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from tempfile import TemporaryFile
 from typing import IO
 
+from benchmarks.case import P50, P99, Figures
 from benchmarks.engine import tree_cpu
-from benchmarks.postgres.sides import Program
+from benchmarks.program import Program
 
 PATIENCE = 300
 GRACE = 5
+WARM_UP = 5
 
 
 class Worker:
@@ -23,10 +26,15 @@ class Worker:
         self._process = process
         self._errors = errors
         self._told = asyncio.Event()
-        self.ran = 0
+        self._ran: dict[int, int] = {}
         self.first: int | None = None
         self.started: list[tuple[int, int]] = []
         self._reader = asyncio.create_task(self._read())
+
+    @property
+    def ran(self) -> int:
+        """How many jobs have run, as far as it is known."""
+        return sum(self._ran.values())
 
     async def news(self) -> None:
         """Waits until a job has told something since this was last called."""
@@ -55,12 +63,14 @@ class Worker:
     async def _read(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            kind, one, other = line.split()
-            if kind == b"start":
-                self.started.append((int(one), int(other)))
-            else:
-                self.ran = int(one)
-                self.first = self.first or int(other)
+            match line.split():
+                case [b"start", sent, started]:
+                    self.started.append((int(sent), int(started)))
+                case [b"ran", count, instant, process]:
+                    self._ran[int(process)] = int(count)
+                    self.first = self.first or int(instant)
+                case _:  # a peer's own greeting
+                    continue
             self._told.set()
 
 
@@ -75,8 +85,8 @@ async def working(program: Program, url: str, processes: int = 1) -> AsyncGenera
             await asyncio.gather(*(worker.stop() for worker in workers))
 
 
-async def call(program: Program, verb: str, url: str, *numbers: int) -> tuple[float, float]:
-    """Does one thing to its end: the seconds that it took, wall and CPU."""
+async def call(program: Program, verb: str, url: str, *numbers: int) -> tuple[float, ...]:
+    """Does one thing to its end: what it tells when it is done, first the seconds of it, wall and CPU."""
     with TemporaryFile() as errors:
         line = program.line(verb, url, *numbers)
         process = await asyncio.create_subprocess_exec(
@@ -85,8 +95,39 @@ async def call(program: Program, verb: str, url: str, *numbers: int) -> tuple[fl
         told, _ = await process.communicate()
         if process.returncode:
             raise RuntimeError(f"{verb} ended with {process.returncode}:\n{_tail(errors)}")
-    done = [line.split() for line in told.splitlines() if line.startswith(b"done")]
-    return (float(done[0][1]), float(done[0][2])) if done else (0.0, 0.0)
+    done = [line.split()[1:] for line in told.splitlines() if line.startswith(b"done")]
+    return tuple(map(float, done[0])) if done else ()
+
+
+async def first(workers: list[Worker]) -> None:
+    """Waits until a job of any of them has told something."""
+    news = [asyncio.create_task(worker.news()) for worker in workers]
+    done, others = await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    for task in done:
+        task.result()
+
+
+def cpu_of(workers: list[Worker]) -> float:
+    return sum(worker.cpu() for worker in workers)
+
+
+async def latencies(program: Program, url: str, count: int) -> Figures:
+    """From just before the call to the job's start: one each 20 ms from another process to an idle worker."""
+    async with working(program, url) as (worker,):
+        await call(program, "latency", url, WARM_UP)
+        await _started(worker, WARM_UP)
+        await call(program, "latency", url, count)
+        await _started(worker, WARM_UP + count)
+        waited = [(started - sent) / 1e6 for sent, started in worker.started[WARM_UP:]]
+    hundredths = statistics.quantiles(waited, n=100, method="inclusive")
+    return {P50: hundredths[49], P99: hundredths[98]}
+
+
+async def _started(worker: Worker, count: int) -> None:
+    while len(worker.started) < count:
+        await worker.news()
 
 
 async def _start(program: Program, url: str, errors: IO[bytes]) -> Worker:

@@ -1,10 +1,10 @@
-"""Holdfast."""
+"""Holdfast, on whatever store the URL names."""
 
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from benchmarks.postgres.programs.speaking import Body, main
+from benchmarks.programs.speaking import Body, main
 from holdfast import Holdfast
 from holdfast.cli.tuning import tuned_runner
 

@@ -1,0 +1,1 @@
+"""What programs of sides share, and those that run on any store."""

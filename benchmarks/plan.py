@@ -69,7 +69,7 @@ FULL = Plan(
     pg_future=1_000_000,
     pg_claims=20_000,
     redis_jobs=40_000,
-    redis_slow=3_000,
+    redis_slow=2_000,
     redis_probes=100,
     redis_seconds=1,
 )

@@ -10,11 +10,12 @@ OURS = "holdfast"
 BARE = "bare loop"
 BULLMQ = "BullMQ"
 SAQ = "SAQ"
+HUEY = "huey, 4 threads"
+HUEY_ONE = "huey, 1 thread"
 STREAQ = "streaq"
 TASKIQ = "taskiq, stream"
 RQ = "RQ, no forks"
-REDIS_PY = "redis-py, each 0.1 s"
-REDIS_PY_EAGER = "redis-py, each 5 ms"
+REDIS_PY = "redis-py"
 REDIS_LOCK = "python-redis-lock"
 POTTERY = "pottery"
 
@@ -24,12 +25,15 @@ PYTHON = {
     "arq": sides.ARQ,
     TASKIQ: sides.TASKIQ,
     "dramatiq, 8 threads": sides.DRAMATIQ,
-    "huey, 4 threads": sides.HUEY_FOUR,
+    HUEY: sides.HUEY_FOUR,
+    HUEY_ONE: sides.HUEY_ONE,
     "celery, 8 threads": sides.CELERY_THREADS,
     "celery, 2 children": sides.CELERY_PREFORK,
     RQ: sides.RQ,
 }
-PARTS = {RQ: 0.15}
+PROBED = tuple(name for name in PYTHON if name != HUEY_ONE)
+"""Those whose latency is measured, each program once."""
+PARTS = {RQ: 0.2}
 """Peers that are slower than the slow ones get fewer jobs."""
 NEED_FUNCTIONS = (STREAQ,)
 """Peers that do not run on Redis 6.2."""
@@ -77,13 +81,13 @@ LATENCY = Case(
     title="from enqueue to the handler's start in another process, idle worker, one job every 20 ms",
     suite=SUITE,
     usual=False,
-    sides=tuple(map(_latency, (OURS, BULLMQ, *PYTHON))),
+    sides=tuple(map(_latency, (OURS, BULLMQ, *PROBED))),
     goals=tuple(
         Goal(
             text=f"start: {name} under every peer's",
             side=OURS,
             figure=figure,
-            over=(BULLMQ, *PYTHON),
+            over=(BULLMQ, *PROBED),
             at_most=1,
         )
         for name, figure in (("p50", P50), ("p99", P99))
@@ -112,7 +116,6 @@ LOCKS = Case(
         for name, chosen in (
             (OURS, sides.HOLDFAST_LOCKS),
             (REDIS_PY, sides.REDIS_PY_LOCKS),
-            (REDIS_PY_EAGER, sides.REDIS_PY_EAGER_LOCKS),
             (REDIS_LOCK, sides.REDIS_LOCK_LOCKS),
             (POTTERY, sides.POTTERY_LOCKS),
         )

@@ -37,11 +37,10 @@ def _peer(
     )
 
 
-def _lock(name: str, module: str, packages: tuple[str, ...], *environ: tuple[str, str]) -> Program:
+def _lock(name: str, module: str, packages: tuple[str, ...]) -> Program:
     return Program(
         peer(name, f"{PROGRAMS}.{module}_locks"),
         "",
-        environ=environ,
         install=partial(install_python, name, *packages),
     )
 
@@ -50,7 +49,6 @@ CELERY_PACKAGES = ("celery[redis]==5.7.*",)
 CELERY_UNFINISHED = _sum("LLEN celery", "HLEN unacked")
 HUEY_PACKAGES = ("huey==3.5.*", "redis[hiredis]")
 HUEY_UNFINISHED = _sum("LLEN huey.redis.bench")
-REDIS_PY_PACKAGES = ("redis[hiredis]==8.1.*", "uvloop")
 
 HOLDFAST = Program(
     ours("benchmarks.programs.holdfast_program"),
@@ -80,7 +78,6 @@ CELERY_PREFORK = _peer("celery", CELERY_PACKAGES, CELERY_UNFINISHED, ("PEER_POOL
 RQ = _peer("rq", ("rq==2.12.*", "hiredis"), _sum("LLEN rq:queue:default", "ZCARD rq:wip:default"))
 
 HOLDFAST_LOCKS = Program(ours(f"{PROGRAMS}.holdfast_locks"), "")
-REDIS_PY_LOCKS = _lock("redis-py", "redis_py", REDIS_PY_PACKAGES, ("PEER_SLEEP", "0.1"))
-REDIS_PY_EAGER_LOCKS = _lock("redis-py", "redis_py", REDIS_PY_PACKAGES, ("PEER_SLEEP", "0.005"))
+REDIS_PY_LOCKS = _lock("redis-py", "redis_py", ("redis[hiredis]==8.1.*", "uvloop"))
 REDIS_LOCK_LOCKS = _lock("python-redis-lock", "redis_lock", ("python-redis-lock==4.*", "redis[hiredis]"))
 POTTERY_LOCKS = _lock("pottery", "pottery", ("pottery==3.*", "redis[hiredis]"))

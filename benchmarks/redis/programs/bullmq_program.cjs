@@ -10,7 +10,6 @@ const PERIOD = 20;
 const CONCURRENCY = 50;
 const NAME = "bench";
 const connection = { url, maxRetriesPerRequest: null };
-const defaultJobOptions = { removeOnComplete: true };
 
 const say = (...words) => process.stdout.write(`${words.join(" ")}\n`);
 const cpu = () => { const used = process.cpuUsage(); return (used.user + used.system) / 1e6; };
@@ -54,7 +53,7 @@ async function send(queue) {
 
 async function main() {
   if (verb === "work") return serve();
-  const queue = new Queue(NAME, { connection, defaultJobOptions });
+  const queue = new Queue(NAME, { connection });
   await queue.waitUntilReady();
   const begun = performance.now();
   const used = cpu();

@@ -1,6 +1,5 @@
-"""The lock of redis-py itself, asynchronous: those that wait ask each PEER_SLEEP seconds."""
+"""The lock of redis-py itself, asynchronous: those that wait ask again each 0.1 s."""
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -14,7 +13,7 @@ TTL = 30
 
 async def make(url: str) -> Callable[[str], AbstractAsyncContextManager[object]]:
     client: Any = import_module("redis.asyncio").Redis.from_url(url)
-    return partial(client.lock, timeout=TTL, sleep=float(os.environ["PEER_SLEEP"]))
+    return partial(client.lock, timeout=TTL)
 
 
 if __name__ == "__main__":

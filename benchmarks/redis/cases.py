@@ -14,6 +14,8 @@ HUEY = "huey, 4 threads"
 HUEY_ONE = "huey, 1 thread"
 STREAQ = "streaq"
 TASKIQ = "taskiq, stream"
+CELERY = "celery, 8 threads"
+CELERY_PREFORK = "celery, 2 children"
 RQ = "RQ, no forks"
 REDIS_PY = "redis-py"
 REDIS_LOCK = "python-redis-lock"
@@ -27,13 +29,13 @@ PYTHON = {
     "dramatiq, 8 threads": sides.DRAMATIQ,
     HUEY: sides.HUEY_FOUR,
     HUEY_ONE: sides.HUEY_ONE,
-    "celery, 8 threads": sides.CELERY_THREADS,
-    "celery, 2 children": sides.CELERY_PREFORK,
+    CELERY: sides.CELERY_THREADS,
+    CELERY_PREFORK: sides.CELERY_PREFORK,
     RQ: sides.RQ,
 }
 PROBED = tuple(name for name in PYTHON if name != HUEY_ONE)
 """Those whose latency is measured, each program once."""
-PARTS = {RQ: 0.2}
+PARTS = {STREAQ: 0.5, CELERY: 0.5, CELERY_PREFORK: 0.5, RQ: 0.2}
 """Peers that are slower than the slow ones get fewer jobs."""
 NEED_FUNCTIONS = (STREAQ,)
 """Peers that do not run on Redis 6.2."""

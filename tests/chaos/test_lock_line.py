@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.chaos.harness import Site
 from tests.chaos.postgres_site import PostgresSite
 from tests.chaos.process import Process
+from tests.chaos.redis_site import RedisSite
 from tests.chaos.waiting import until
 
 pytestmark = pytest.mark.process
@@ -28,7 +30,7 @@ async def handover(site: Site) -> None:
     first = holder(site, "first")
     await first.says("held")
     waiting = asyncio.create_task(site.app.client.locks.acquire(NAME))
-    await until(lambda: site.query(site_line(site)), "it stands in line")
+    await until(lambda: line(site), "it stands in line")
     third = holder(site, "third")
     await third.says("asks")
     site.open_gate("first")
@@ -46,9 +48,11 @@ async def handover(site: Site) -> None:
     assert await third.ends() == 0
 
 
-def site_line(site: Site) -> str:
+def line(site: Site) -> Sequence[object]:
+    if isinstance(site, RedisSite):
+        return site.line(NAME)
     table = "holdfast.lock_line" if isinstance(site, PostgresSite) else "holdfast_lock_line"
-    return f"SELECT owner FROM {table}"
+    return site.query(f"SELECT owner FROM {table}")
 
 
 async def test_on_sqlite(tmp_path: Path) -> None:
@@ -58,4 +62,9 @@ async def test_on_sqlite(tmp_path: Path) -> None:
 
 async def test_on_postgresql(tmp_path: Path, postgres_database: str) -> None:
     async with PostgresSite(tmp_path, postgres_database) as site:
+        await handover(site)
+
+
+async def test_on_redis(tmp_path: Path, redis_url: str) -> None:
+    async with RedisSite(tmp_path, redis_url) as site:
         await handover(site)

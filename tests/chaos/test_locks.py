@@ -5,7 +5,7 @@ import random
 import signal
 import sqlite3
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from itertools import pairwise
@@ -19,6 +19,7 @@ from tests.chaos.harness import Site
 from tests.chaos.lock_program import NAME, RESOURCE, SCHEMA, TTL, write
 from tests.chaos.postgres_site import PostgresSite
 from tests.chaos.process import Process
+from tests.chaos.redis_site import LockAudit, RedisSite
 from tests.chaos.waiting import until
 
 pytestmark = pytest.mark.process
@@ -31,6 +32,7 @@ HOLDER = """
     SELECT pid FROM written
     WHERE place > {} AND word = 'enter' AND place = (SELECT max(place) FROM written)
 """
+AUDIT = "SELECT token, until FROM audit ORDER BY place"
 SQLITE_AUDIT = """
     CREATE TABLE audit (place INTEGER PRIMARY KEY, token INTEGER, until INTEGER);
     CREATE TRIGGER audit_insert AFTER INSERT ON holdfast_lock
@@ -45,13 +47,17 @@ POSTGRES_AUDIT = """
     CREATE TRIGGER audit AFTER INSERT OR UPDATE ON holdfast.lock FOR EACH ROW EXECUTE FUNCTION audit();
 """
 
+Audit = Callable[[], Sequence[tuple[int, int]]]
+"""Tokens and ends of leases in the order of grants and renewals."""
+
 
 class Scene:
     """A site whose store notes every grant and renewal, and a table that the lock protects."""
 
-    def __init__(self, site: Site, freeze: Callable[[Process], Awaitable[None]]) -> None:
+    def __init__(self, site: Site, freeze: Callable[[Process], Awaitable[None]], audit: Audit) -> None:
         self.site = site
         self.freeze = freeze
+        self.audit = audit
         self.path = site.folder / RESOURCE
         with closing(sqlite3.connect(self.path)) as connection:
             connection.executescript(SCHEMA)
@@ -69,18 +75,26 @@ async def on_sqlite(folder: Path) -> AsyncGenerator[Scene]:
     async with Site(folder) as site:
         with closing(sqlite3.connect(folder / "jobs.db")) as connection:
             connection.executescript(SQLITE_AUDIT)
-        yield Scene(site, site.freeze)
+        yield Scene(site, site.freeze, lambda: site.query(AUDIT))
 
 
 @asynccontextmanager
 async def on_postgres(folder: Path, url: str) -> AsyncGenerator[Scene]:
-    async def freeze(process: Process) -> None:
-        process.signal(signal.SIGSTOP)
-
     async with PostgresSite(folder, url) as site:
         for statement in filter(str.strip, POSTGRES_AUDIT.split(";\n")):
             site.query(statement)
-        yield Scene(site, freeze)
+        yield Scene(site, freeze, lambda: site.query(AUDIT))
+
+
+@asynccontextmanager
+async def on_redis(folder: Path, url: str) -> AsyncGenerator[Scene]:
+    async with RedisSite(folder, url) as site:
+        with LockAudit(url, NAME) as audit:
+            yield Scene(site, freeze, audit.taken)
+
+
+async def freeze(process: Process) -> None:
+    process.signal(signal.SIGSTOP)
 
 
 async def disturb(scene: Scene, draw: random.Random) -> None:
@@ -112,7 +126,7 @@ def check(scene: Scene) -> None:
     tokens = [token for token, _ in written]
     assert tokens == sorted(tokens)
     leases: dict[int, list[int]] = defaultdict(list)
-    for token, end in scene.site.query("SELECT token, until FROM audit ORDER BY place"):
+    for token, end in scene.audit():
         leases[token].append(end)
     assert list(leases) == sorted(leases), "tokens are given in their order"
     assert leases.keys() >= set(tokens)
@@ -139,6 +153,13 @@ async def test_a_history_with_pauses_and_kills_on_sqlite(tmp_path: Path) -> None
 async def test_a_history_with_pauses_and_kills_on_postgresql(tmp_path: Path, postgres_database: str) -> None:
     async with on_postgres(tmp_path, postgres_database) as scene:
         await disturb(scene, random.Random(2))
+        check(scene)
+
+
+@pytest.mark.timeout(120)
+async def test_a_history_with_pauses_and_kills_on_redis(tmp_path: Path, redis_url: str) -> None:
+    async with on_redis(tmp_path, redis_url) as scene:
+        await disturb(scene, random.Random(3))
         check(scene)
 
 
@@ -173,4 +194,9 @@ async def test_a_holder_frozen_past_its_lease_is_refused_on_postgresql(
     tmp_path: Path, postgres_database: str
 ) -> None:
     async with on_postgres(tmp_path, postgres_database) as scene:
+        await frozen_holder(scene, scene.site.app)
+
+
+async def test_a_holder_frozen_past_its_lease_is_refused_on_redis(tmp_path: Path, redis_url: str) -> None:
+    async with on_redis(tmp_path, redis_url) as scene:
         await frozen_holder(scene, scene.site.app)

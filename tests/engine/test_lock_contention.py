@@ -71,3 +71,9 @@ async def test_on_sqlite(tmp_path: Path) -> None:
 async def test_on_postgresql(postgres_database: str) -> None:
     async with opened(postgres_database) as app:
         await contend(app, locks=5)
+
+
+@pytest.mark.timeout(120)
+async def test_on_redis(redis_url: str) -> None:
+    async with opened(redis_url) as app:
+        await contend(app, locks=1)

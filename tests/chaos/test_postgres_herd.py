@@ -17,8 +17,8 @@ COUNTED = """
 CREATE TABLE claims (worker text);
 ALTER FUNCTION holdfast.tick_v1 RENAME TO tick_uncounted;
 CREATE FUNCTION holdfast.tick_v1(
-    integer, text, bigint, uuid[], bigint[], bigint[], bytea[], jsonb, text[], text[], integer, bigint, boolean,
-    text, jsonb, bigint
+    integer, text, bigint, uuid[], bigint[], bigint[], bytea[], jsonb, text[], text[], integer, bigint,
+    boolean, text, jsonb, bigint
 ) RETURNS TABLE (
     answer text, id uuid, task text, queue text, payload bytea, priority bigint, due bigint, created bigint,
     run integer, version integer, token bigint, headers bytea, rest json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +24,8 @@ class Grant:
         self._inside: asyncio.Task[object] | None = None
         self._is_interrupted = False
         self._cancelling = 0
+        self._is_entered = False
+        self._is_given_back = False
 
     def __repr__(self) -> str:
         return f"Grant({self.name!r}, token={self.token})"
@@ -56,15 +59,21 @@ class Grant:
 
     async def release(self) -> None:
         """Gives the lock back; more than once does no harm, nor does it if the lock is lost."""
-        if not self._lease.is_released and self.is_ours:
-            if not self.lost:
-                self._lease.is_released = True
+        if not self._is_given_back and self.is_ours:
+            self._is_given_back = True
+            self._lease.is_released = not self.lost
             await self._end(self._lease)
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
+        if self._is_entered or self._is_given_back:
+            raise LockLost(
+                f"lock {self.name} with token {self.token} has been given back, or will be by the block that "
+                "was entered with it; a grant is for one block: take the lock again"
+            )
+        self._is_entered = True
         self._cancelling = task.cancelling()
         self._inside = task
         self._lease.tell = lambda: _call(loop, self._interrupt)
@@ -99,5 +108,5 @@ class Grant:
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    if not loop.is_closed():
+    with suppress(RuntimeError):  # the loop has ended, and the body with it
         loop.call_soon_threadsafe(function)

@@ -13,7 +13,8 @@ from holdfast.model.timing import SECOND
 class Lost:
     """Whether a lock is lost: true or false, and to be waited for by threads.
 
-    True from the moment when the lock can no longer be trusted, even before anybody could be told.
+    True from the moment when the lock can no longer be trusted, even before anybody could be told. Once true,
+    it stays so, whatever the store answers later.
     """
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
@@ -21,14 +22,16 @@ class Lost:
         self._told = threading.Event()
 
     def __bool__(self) -> bool:
-        return self._told.is_set() or self._is_over()
+        if self._is_over():
+            self._told.set()
+        return self._told.is_set()
 
     def is_set(self) -> bool:
         return bool(self)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the lock is lost, or `timeout` seconds have passed; whether it is lost."""
-        return self._told.wait(timeout) or bool(self)
+        return bool(self) or self._told.wait(timeout) or bool(self)
 
     def tell(self) -> None:
         self._told.set()

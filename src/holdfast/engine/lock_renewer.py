@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -35,6 +36,7 @@ class Renewer:
         self._notices = notices
         self._guard = threading.Lock()
         self._leases: set[LockLease] = set()
+        self._calls: dict[asyncio.Task[None], list[LockLease]] = {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
@@ -55,8 +57,14 @@ class Renewer:
                 self._poke()
 
     def discard(self, lease: LockLease) -> None:
+        """Keeps the lease no longer. If it is lost by then, that is told. From any thread."""
         with self._guard:
+            was_kept = lease in self._leases
             self._leases.discard(lease)
+        if was_kept and lease.lost:
+            log.error("lock lost", extra={"fields": lease.facts()})
+            if self._notices:
+                self._notices.tell("lock_lost", **lease.facts())
 
     async def stop(self) -> None:
         """Ends the thread. One that hangs in the store is left behind: a daemon holds up nothing."""
@@ -88,7 +96,6 @@ class Renewer:
         finally:
             with self._guard:
                 left = list(self._leases)
-                self._leases.clear()
                 self._thread = self._loop = self._wake = self._connecting = None
                 self._next = NEVER
                 tell_end, self._tell_end = self._tell_end, None
@@ -103,65 +110,87 @@ class Renewer:
             self._loop, self._wake = asyncio.get_running_loop(), wake
         try:
             while not self._is_stopping:
-                await self._look()
+                self._look()
+                under_way = self._under_way()
                 with self._guard:
                     # What is added from here on pokes, if it comes first.
                     wake.clear()
-                    times = [min(lease.beat_due, lease.trust_until) for lease in self._leases]
+                    times = [
+                        lease.trust_until if lease in under_way else min(lease.beat_due, lease.trust_until)
+                        for lease in self._leases
+                    ]
                     self._next = min(times, default=NEVER)
                     is_stopping = self._is_stopping
                 if not is_stopping:
                     await _wait(wake, self._next)
         finally:
+            for call in self._calls:
+                call.cancel()
+            if self._calls:
+                await asyncio.wait(self._calls, timeout=PATIENCE)
             if self._connecting is not None:
                 await self._disconnect(self._connecting)
 
-    async def _look(self) -> None:
-        """Gives up what cannot be trusted any more, and renews what is due."""
+    def _look(self) -> None:
+        """Gives up what cannot be trusted any more, and begins to renew what is due.
+
+        One call for all of the same length: none waits for the answer to another's.
+        """
         with self._guard:
             leases = list(self._leases)
         for lease in [lease for lease in leases if lease.lost]:
             leases.remove(lease)
             self._lose(lease)
-        moment = now()
-        due = [lease for lease in leases if lease.beat_due - EARLY * lease.terms.beat <= moment]
-        if any(lease.beat_due <= moment for lease in due):
-            patience = min(lease.terms.patience for lease in due)
-            await self._renew(due, min(patience, min(lease.trust_until for lease in leases) - moment))
+        moment, under_way = now(), self._under_way()
+        groups: defaultdict[int, list[LockLease]] = defaultdict(list)
+        for lease in leases:
+            if lease not in under_way and lease.beat_due - EARLY * lease.terms.beat <= moment:
+                groups[lease.ttl].append(lease)
+        for group in groups.values():
+            if any(lease.beat_due <= moment for lease in group):
+                call = asyncio.create_task(self._renew(group))
+                self._calls[call] = group
+                call.add_done_callback(self._ended)
 
-    async def _renew(self, due: list[LockLease], patience: float) -> None:
+    def _ended(self, call: asyncio.Task[None]) -> None:
+        del self._calls[call]
+        if self._wake is not None:
+            self._wake.set()
+
+    def _under_way(self) -> set[LockLease]:
+        return {lease for group in self._calls.values() for lease in group}
+
+    async def _renew(self, due: list[LockLease]) -> None:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
+        first_end = min(lease.trust_until for lease in due)
         holds = [
             LockHold(name=lease.name, owner=lease.owner, token=lease.token, ttl=lease.ttl) for lease in due
         ]
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(min(due[0].terms.patience, first_end - now())):
                 # A connection that takes long is not begun anew each time.
                 session = await asyncio.shield(self._connecting)
                 sent = now()
-                answers = await session.locks.renew(holds)
+                answers = list(zip(due, await session.locks.renew(holds), strict=True))
         except Exception as error:  # noqa: BLE001  whatever it was, the leases end if it lasts
-            if self._connecting.done() and self._connecting.exception() is not None:
+            connecting = self._connecting
+            if connecting is not None and connecting.done() and connecting.exception() is not None:
                 self._connecting = None
             log.warning("locks not renewed", extra={"fields": {"locks": len(due), "error": _brief(error)}})
             for lease in due:
                 lease.missed()
             return
-        for lease, is_held in zip(due, answers, strict=True):
+        for lease, is_held in answers:
             if is_held:
                 lease.extended(sent)
             else:
                 self._lose(lease)
 
     def _lose(self, lease: LockLease) -> None:
+        if not lease.is_released:
+            lease.lose()
         self.discard(lease)
-        if lease.is_released:
-            return
-        lease.lose()
-        log.error("lock lost", extra={"fields": lease.facts()})
-        if self._notices:
-            self._notices.tell("lock_lost", **lease.facts())
 
     async def _disconnect(self, connecting: asyncio.Task[Session]) -> None:
         try:

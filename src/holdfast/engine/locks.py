@@ -66,7 +66,7 @@ class Locks:
             raise
         waited = now() - began
         if lease is None:
-            if place:
+            if place or asking.is_granted:
                 await self._done(asking.give_up())
             if self._notices:
                 self._notices.tell("lock_timeout", lock=name, waited=waited)
@@ -114,7 +114,7 @@ class Locks:
         except StoreError as error:
             fields = {**lease.facts(), "error": str(error)}
             log.warning("lock not released; it expires", extra={"fields": fields})
-        if self._notices:
+        if self._notices and not lease.lost:
             self._notices.tell("lock_released", **lease.facts(), held=now() - lease.since)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -137,6 +137,8 @@ class _Asking:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._call: asyncio.Task[LockAnswer] | None = None
+        self.is_granted = False
+        """Whether the store has granted it, even if the answer came too late to be trusted."""
 
     def listen(self) -> Callable[[], None]:
         return self._store.listen(self._wish.owner, self._wake)
@@ -148,6 +150,7 @@ class _Asking:
         sent = now()
         self._call = self._loop.create_task(_acquire(self._store, wish))
         answer = await asyncio.shield(self._call)
+        self.is_granted = answer.token is not None
         if answer.token is not None:
             lease = LockLease(wish.name, wish.owner, answer.token, wish.ttl, sent)
             return 0.0 if lease.lost else lease

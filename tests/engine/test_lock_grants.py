@@ -1,0 +1,128 @@
+"""What one holding of a lock is good for, and how its loss is told."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from holdfast.engine.hold import now
+from holdfast.engine.lock_grant import Grant
+from holdfast.engine.lock_lease import LockLease
+from holdfast.model.errors import LockLost
+from holdfast.model.timing import SECOND
+from tests.chaos.waiting import until
+from tests.engine.lock_rig import NAME, PATIENCE, reached, rig
+
+
+async def test_a_grant_is_for_one_block() -> None:
+    async with rig() as (_, locks):
+        grant = await locks.try_lock(NAME)
+        assert grant is not None
+        async with grant:
+            with pytest.raises(LockLost, match="for one block: take the lock again"):
+                async with grant:
+                    pytest.fail("leaving it would give the lock back in the midst of the outer one")
+        async with locks.lock(NAME) as other:
+            with pytest.raises(LockLost):
+                async with grant:
+                    pytest.fail("another holds the lock")
+            assert not other.lost
+
+
+async def test_a_grant_that_was_given_back_by_hand_cannot_be_entered() -> None:
+    async with rig() as (_, locks):
+        grant = await locks.acquire(NAME)
+        await grant.release()
+        with pytest.raises(LockLost, match="has been given back"):
+            async with grant:
+                pytest.fail("nobody holds the lock")
+
+
+async def test_a_renewal_that_hangs_holds_up_no_other() -> None:
+    async with rig() as (made, locks):
+        slow = made.faults.plan(
+            "renew",
+            when=lambda holds: "slow" in {hold.name for hold in holds},
+            hangs=True,
+            times=float("inf"),
+        )
+        async with locks.lock("quick", ttl=0.6) as quick:
+            await locks.acquire("slow", ttl=3)
+            await reached(slow.reached)
+            others = made.faults.plan("renew", times=3)
+            await until(lambda: others.times == 0, "the quick one is renewed all the same")
+            assert not quick.lost
+
+
+async def test_a_body_is_cut_off_while_the_renewal_of_another_lock_hangs() -> None:
+    async with rig() as (made, locks):
+        slow = made.faults.plan(
+            "renew",
+            when=lambda holds: "slow" in {hold.name for hold in holds},
+            hangs=True,
+            times=float("inf"),
+        )
+        await locks.acquire("slow", ttl=9)
+        await reached(slow.reached)
+        began = time.monotonic()
+        with pytest.raises(LockLost):
+            async with locks.lock("quick", ttl=0.3):
+                made.clock.advance(1)
+                await asyncio.sleep(PATIENCE / 2)
+        assert time.monotonic() - began < 1.2, "not when the patience with the slow one ends"
+
+
+async def test_a_loss_that_the_holder_notices_first_is_told_once_and_is_no_release() -> None:
+    async with rig() as (made, locks):
+        go_on = threading.Event()
+        made.faults.plan("renew", when=lambda _: go_on.wait(PATIENCE))
+
+        async def hold() -> Grant:
+            async with locks.lock(NAME, ttl=0.3) as grant:
+                time.sleep(0.4)  # noqa: ASYNC251  its renewer is stuck as well
+                return grant
+
+        with pytest.raises(LockLost):
+            await hold()
+        go_on.set()
+        await made.renewer.stop()
+        assert made.kinds() == ["lock_acquired", "lock_lost"]
+
+
+async def test_a_lost_lock_is_told_once_however_often_it_is_released() -> None:
+    async with rig() as (made, locks):
+        grant = await locks.acquire(NAME, ttl=0.3)
+        made.clock.advance(1)
+        assert await asyncio.to_thread(grant.lost.wait, PATIENCE)
+        for _ in range(3):
+            await grant.release()
+        assert made.faults.count("release") == 1
+        await made.renewer.stop()
+        assert made.kinds() == ["lock_acquired", "lock_lost"]
+
+
+async def test_a_grant_that_came_too_late_for_one_who_does_not_wait_is_given_back() -> None:
+    async with rig() as (made, locks):
+        gate = asyncio.Event()
+        plan = made.faults.plan("acquire", gate=gate)
+        asking = asyncio.create_task(locks.try_lock(NAME, ttl=0.2))
+        await reached(plan.reached)
+        asyncio.get_running_loop().call_later(0.3, gate.set)
+        assert await asking is None
+        other = await locks.try_lock(NAME)
+        assert other is not None
+
+
+def test_what_was_once_seen_as_lost_stays_lost_though_a_renewal_comes_after_all() -> None:
+    lease = LockLease(NAME, "ann", 1, SECOND, sent=now() - 2)
+    assert lease.lost
+    lease.extended(now())
+    assert lease.lost
+
+
+def test_who_waits_for_the_loss_of_a_lock_that_is_over_need_not_be_told() -> None:
+    lease = LockLease(NAME, "ann", 1, SECOND, sent=now() - 2)
+    began = time.monotonic()
+    assert lease.lost.wait(PATIENCE)
+    assert time.monotonic() - began < PATIENCE / 2

@@ -10,9 +10,14 @@ from holdfast.engine.hold import now
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
 from holdfast.model.errors import LockLost
+from holdfast.model.records import LockHold
 from holdfast.model.timing import SECOND
 from tests.chaos.waiting import until
 from tests.engine.lock_rig import NAME, PATIENCE, reached, rig
+
+
+def is_slow(holds: list[LockHold]) -> bool:
+    return any(hold.name == "slow" for hold in holds)
 
 
 async def test_a_grant_is_for_one_block() -> None:
@@ -41,12 +46,7 @@ async def test_a_grant_that_was_given_back_by_hand_cannot_be_entered() -> None:
 
 async def test_a_renewal_that_hangs_holds_up_no_other() -> None:
     async with rig() as (made, locks):
-        slow = made.faults.plan(
-            "renew",
-            when=lambda holds: "slow" in {hold.name for hold in holds},
-            hangs=True,
-            times=float("inf"),
-        )
+        slow = made.faults.plan("renew", when=is_slow, hangs=True, times=float("inf"))
         async with locks.lock("quick", ttl=0.6) as quick:
             await locks.acquire("slow", ttl=3)
             await reached(slow.reached)
@@ -57,26 +57,29 @@ async def test_a_renewal_that_hangs_holds_up_no_other() -> None:
 
 async def test_a_body_is_cut_off_while_the_renewal_of_another_lock_hangs() -> None:
     async with rig() as (made, locks):
-        slow = made.faults.plan(
-            "renew",
-            when=lambda holds: "slow" in {hold.name for hold in holds},
-            hangs=True,
-            times=float("inf"),
-        )
+        slow = made.faults.plan("renew", when=is_slow, hangs=True, times=float("inf"))
         await locks.acquire("slow", ttl=9)
         await reached(slow.reached)
-        began = time.monotonic()
-        with pytest.raises(LockLost):
+
+        async def hold() -> None:
             async with locks.lock("quick", ttl=0.3):
                 made.clock.advance(1)
                 await asyncio.sleep(PATIENCE / 2)
+
+        began = time.monotonic()
+        with pytest.raises(LockLost):
+            await hold()
         assert time.monotonic() - began < 1.2, "not when the patience with the slow one ends"
 
 
 async def test_a_loss_that_the_holder_notices_first_is_told_once_and_is_no_release() -> None:
     async with rig() as (made, locks):
         go_on = threading.Event()
-        made.faults.plan("renew", when=lambda _: go_on.wait(PATIENCE))
+
+        def is_let_go(_: list[LockHold]) -> bool:
+            return go_on.wait(PATIENCE)
+
+        made.faults.plan("renew", when=is_let_go)
 
         async def hold() -> Grant:
             async with locks.lock(NAME, ttl=0.3) as grant:

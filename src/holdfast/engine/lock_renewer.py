@@ -163,6 +163,7 @@ class Renewer:
     async def _renew(self, due: list[LockLease]) -> None:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
+        connecting = self._connecting
         first_end = min(lease.trust_until for lease in due)
         holds = [
             LockHold(name=lease.name, owner=lease.owner, token=lease.token, ttl=lease.ttl) for lease in due
@@ -170,12 +171,11 @@ class Renewer:
         try:
             async with asyncio.timeout(min(due[0].terms.patience, first_end - now())):
                 # A connection that takes long is not begun anew each time.
-                session = await asyncio.shield(self._connecting)
+                session = await asyncio.shield(connecting)
                 sent = now()
                 answers = list(zip(due, await session.locks.renew(holds), strict=True))
         except Exception as error:  # noqa: BLE001  whatever it was, the leases end if it lasts
-            connecting = self._connecting
-            if connecting is not None and connecting.done() and connecting.exception() is not None:
+            if connecting.done() and connecting.exception() is not None and self._connecting is connecting:
                 self._connecting = None
             log.warning("locks not renewed", extra={"fields": {"locks": len(due), "error": _brief(error)}})
             for lease in due:

@@ -29,6 +29,7 @@ class Plan:
     """Finished jobs, spread over the last days, in the database that is claimed from."""
     pg_future: int
     pg_claims: int
+    pg_held_seconds: float
     redis_jobs: int
     redis_slow: int
     """For each of the slow peers; those that are slower still get a part of it."""
@@ -68,6 +69,7 @@ FULL = Plan(
     pg_finished=10_000_000,
     pg_future=1_000_000,
     pg_claims=20_000,
+    pg_held_seconds=120,
     redis_jobs=40_000,
     redis_slow=2_000,
     redis_probes=100,
@@ -92,6 +94,7 @@ QUICK = Plan(
     pg_finished=500_000,
     pg_future=100_000,
     pg_claims=5_000,
+    pg_held_seconds=20,
     redis_jobs=20_000,
     redis_slow=1_500,
     redis_probes=50,
@@ -116,6 +119,7 @@ TINY = Plan(
     pg_finished=100,
     pg_future=20,
     pg_claims=300,
+    pg_held_seconds=0.5,
     redis_jobs=100,
     redis_slow=100,
     redis_probes=3,

@@ -3,7 +3,7 @@
 from functools import partial
 
 from benchmarks.case import P50, P99, RATE, Case, Goal, Side
-from benchmarks.postgres import growth, measures, sides
+from benchmarks.postgres import growth, held, measures, sides
 from benchmarks.sides.flat import CLAIMS
 
 SUITE = "postgres"
@@ -149,4 +149,21 @@ GROWTH = Case(
     ),
 )
 
-CASES = (WORK, TWO_WORKERS, ENQUEUE, BULK, LATENCY, GROWTH)
+HELD = Case(
+    name="pg-held",
+    title="ticks of 100 jobs, 2,000 jobs a second, while a REPEATABLE READ transaction stays open",
+    suite=SUITE,
+    usual=False,
+    sides=(Side("free", held.free), Side("held", held.held)),
+    goals=(
+        Goal(
+            text="a held transaction: p99 of a tick at most 3 × without",
+            side="held",
+            figure=P99,
+            over=("free",),
+            at_most=3,
+        ),
+    ),
+)
+
+CASES = (WORK, TWO_WORKERS, ENQUEUE, BULK, LATENCY, GROWTH, HELD)

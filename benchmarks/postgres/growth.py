@@ -173,16 +173,17 @@ async def _claim_on(
         seq += 1
         is_dropping = dropping.is_set()
         begun = time.perf_counter()
-        ticked = await jobs.tick(Tick(worker=worker, seq=seq, moves=_ends(claimed), want=want))
+        ticked = await jobs.tick(Tick(worker=worker, seq=seq, moves=ends(claimed), want=want))
         (during if is_dropping else before).append(time.perf_counter() - begun)
         claimed = ticked.claimed
         if len(claimed) < BATCH:
             await jobs.add([new_job() for _ in range(ADDED)])
-    await jobs.tick(Tick(worker=worker, seq=seq + 1, moves=_ends(claimed)))
+    await jobs.tick(Tick(worker=worker, seq=seq + 1, moves=ends(claimed)))
     return before, during
 
 
-def _ends(claimed: list[JobRecord]) -> list[Move]:
+def ends(claimed: list[JobRecord]) -> list[Move]:
+    """The moves that end them well."""
     return [
         Move(job=record.id, token=record.token, path=SUCCEEDED, outcome=Ending.SUCCESS, elapsed=5)
         for record in claimed

@@ -109,10 +109,9 @@ class RedisWakeups:
                     await wire.ask("PING")
 
     def _heard(self, channel: bytes, told: bytes) -> None:
-        teller, _, owner = told.partition(b" ")
-        if teller == process_mark():
-            return
         if channel.endswith(b"turn"):
-            self._waiters.wake([owner.decode()])
-        else:
+            teller, _, owner = told.decode().partition(" ")
+            if teller != self._waiters.mark:
+                self._waiters.wake([owner])
+        elif told != process_mark():
             self._listeners.wake()

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.model.records import LockAnswer, LockHold, LockWish
-from holdfast.stores.redis.bell import process_mark
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.waiters import Waiters
@@ -38,7 +37,7 @@ class RedisLocks:
         return [renewed == 1 for renewed in await self._database.run("lock_renew", *values)]
 
     async def release(self, name: str, owner: str, token: int | None) -> None:
-        teller = process_mark() if self._notify else b""
+        teller = self._waiters.mark if self._notify else ""
         turn = await self._database.run("lock_release", teller, name, owner, b"" if token is None else token)
         self._waiters.wake([turn.decode() if turn is not None else None])
 

@@ -40,9 +40,13 @@ FAULTS: tuple[type[Exception], ...] = (OSError, TimeoutError, WireLost, ReplyErr
 
 
 class Wire(asyncio.Protocol):
-    """A connection. `heard` is called with what is published on the channels that it subscribed to."""
+    """A connection. `heard` is called with what is published on the channels that it subscribed to.
 
-    def __init__(self, heard: Heard | None = None) -> None:
+    One that leaves a call unanswered for `patience` seconds is given up, even if its caller has gone: those
+    who wait for a shorter time would else never get another.
+    """
+
+    def __init__(self, heard: Heard | None, patience: float) -> None:
         self._reader = _hiredis.Reader(protocolError=WireLost, replyError=ReplyError, notEnoughData=_NOTHING)
         self._heard = heard
         self._waiting: deque[asyncio.Future[Any]] = deque()
@@ -50,6 +54,8 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reason = "not connected"
         self._is_retired = False
+        self._patience = patience
+        self._watch: asyncio.TimerHandle | None = None
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -64,6 +70,8 @@ class Wire(asyncio.Protocol):
             raise WireLost(self._reason)
         answer = self._loop.create_future()
         self._waiting.append(answer)
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._patience, self._look, answer)
         transport.write(_pack(args))
         return answer
 
@@ -73,6 +81,8 @@ class Wire(asyncio.Protocol):
         if transport is None:
             return
         self._reason = reason
+        if self._watch is not None:
+            self._watch.cancel()
         transport.abort()
         for answer in self._waiting:
             self._answer(answer, WireLost(reason))
@@ -107,6 +117,14 @@ class Wire(asyncio.Protocol):
                 self._answer(self._waiting.popleft(), reply)
         if self._is_retired and not self._waiting:
             self.close("retired")
+
+    def _look(self, first: asyncio.Future[Any]) -> None:
+        """Hangs up if what was the first to be answered when it last looked still is."""
+        self._watch = None
+        if self._waiting and self._waiting[0] is first:
+            self.close(f"no answer within {self._patience:g} s")
+        elif self._waiting:
+            self._watch = self._loop.call_later(self._patience, self._look, self._waiting[0])
 
     def _next(self) -> Any:
         try:
@@ -163,9 +181,9 @@ async def _opened(address: Address, server: tuple[str, int], heard: Heard | None
     loop = asyncio.get_running_loop()
     context = _context(address) if address.secure else None
     if address.kind == "unix":
-        _, wire = await loop.create_unix_connection(lambda: Wire(heard), address.path)
+        _, wire = await loop.create_unix_connection(lambda: Wire(heard, address.patience), address.path)
     else:
-        _, wire = await loop.create_connection(lambda: Wire(heard), *server, ssl=context)
+        _, wire = await loop.create_connection(lambda: Wire(heard, address.patience), *server, ssl=context)
     return wire
 
 

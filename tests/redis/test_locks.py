@@ -1,0 +1,54 @@
+"""What is special to locks on Redis."""
+
+import asyncio
+import secrets
+
+from holdfast.model.errors import OutcomeUnknown
+from holdfast.model.records import LockHold
+from holdfast.stores.redis import RedisStore
+from holdfast.testing.conformance.case import LONG
+from holdfast.testing.conformance.locks import NAME, Bell, granted, refused, wish
+from tests.redis.proxy import Proxy
+
+PATIENCE = 10
+
+
+def test_a_release_wakes_one_who_waits_in_another_store_of_the_same_process(redis_url: str) -> None:
+    async def scenario() -> None:
+        namespace = secrets.token_hex(4)
+        ours, theirs = [await RedisStore.from_url(redis_url).connect(namespace) for _ in range(2)]
+        token = await granted(ours.locks, wish("ann"))
+        bell = Bell(theirs.locks, "bob")
+        await refused(theirs.locks, wish("bob", place=LONG))
+        assert await bell.rings(), "it begins to listen, and wakes all once"
+        bell.rung.clear()
+        await ours.locks.release(NAME, "ann", token)
+        assert await bell.rings()
+        bell.stop()
+        for session in (ours, theirs):
+            await session.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_has_gone_silent_is_replaced_though_nobody_waits_so_long(redis_url: str) -> None:
+    """Renewals of a short lease are given up before the store's own patience ends."""
+
+    async def scenario() -> None:
+        async with Proxy(redis_url) as proxy:
+            session = await RedisStore.from_url(proxy.url + "?timeout=0.5").connect(secrets.token_hex(4))
+            token = await granted(session.locks, wish("ann"))
+            hold = LockHold(name=NAME, owner="ann", token=token, ttl=LONG)
+            proxy.lose(b"ann", "silent")
+            answers: list[bool] = []
+            async with asyncio.timeout(PATIENCE):
+                while not answers:
+                    try:
+                        async with asyncio.timeout(0.1):
+                            answers = await session.locks.renew([hold])
+                    except (TimeoutError, OutcomeUnknown):
+                        assert proxy.met.is_set()
+            assert answers == [True]
+            await session.close()
+
+    asyncio.run(scenario())

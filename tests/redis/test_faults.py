@@ -14,6 +14,8 @@ from holdfast.model.records import JobRecord, Query, Tick
 from holdfast.store import Session
 from holdfast.stores import open_store
 from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.address import parse
+from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.scripts import script
 from holdfast.testing.conformance.case import ended, new_job
 from tests.redis.proxy import Point, Proxy
@@ -163,6 +165,41 @@ def test_a_server_that_is_away_or_frozen_is_told_within_the_timeout(private_redi
             await RedisStore.from_url(url).facts()
 
     within(30, scenario)
+
+
+def test_many_callers_of_a_frozen_server_wait_for_one_timeout_together(private_redis: Redis) -> None:
+    async def scenario() -> None:
+        async with opened(private_redis.url + TIMEOUT) as session:
+            private_redis.freeze()
+            for fault in (OutcomeUnknown, StoreUnavailable):  # the first have sent theirs before
+                began = time.monotonic()
+                calls = [session.jobs.add([new_job()]) for _ in range(20)]
+                found = await asyncio.gather(*calls, return_exceptions=True)
+                assert {type(error) for error in found} == {fault}
+                assert time.monotonic() - began < 3
+            given_up = asyncio.create_task(session.jobs.get("any"))
+            waiting = asyncio.create_task(session.jobs.get("any"))
+            await asyncio.sleep(0)
+            given_up.cancel()
+            private_redis.thaw()
+            assert await waiting is None, "whoever gives up does not take the connection from others"
+
+    within(30, scenario)
+
+
+def test_a_session_that_is_closed_while_it_connects_says_so(private_redis: Redis) -> None:
+    async def scenario() -> None:
+        private_redis.freeze()
+        database = Database(parse(private_redis.url + "?timeout=20"), "n")
+        waiting = asyncio.create_task(database.run("queues", writes=False))
+        await asyncio.sleep(0)  # until it waits for the connection
+        await database.close()
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await waiting
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await database.run("queues", writes=False)
+
+    within(10, scenario)
 
 
 def test_what_is_not_redis_is_told_as_such() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.errors import ConfigurationError, SchemaMismatch, StoreFull
-from holdfast.model.records import Extension, Held, Verdict
+from holdfast.model.records import Extension, Held, LockWish, Verdict
 from holdfast.stores import open_store
 from holdfast.stores.redis import RedisStore
 from holdfast.testing.conformance.case import LONG, new_job
@@ -94,6 +94,23 @@ def test_when_memory_is_short_nothing_new_is_taken_and_work_under_way_can_end(pr
             await told(url, "CONFIG", "SET", "maxmemory", "0")
             [added] = await session.jobs.add([new_job()])
             assert added.created
+
+    asyncio.run(scenario())
+
+
+def test_workers_can_come_and_hold_locks_when_memory_is_short(private_redis: Redis) -> None:
+    url = private_redis.url
+
+    async def scenario() -> None:
+        async with opened(url, "full") as session:
+            await session.jobs.add([new_job()])
+        await told(url, "CONFIG", "SET", "maxmemory", "1")
+        async with opened(url, "full") as session:
+            wish = LockWish(name="report", owner="first", ttl=LONG)
+            assert (await session.locks.acquire(wish)).token is not None
+            [job] = (await session.jobs.tick(claiming())).claimed
+            assert (await session.jobs.tick(completing(2, job))).verdicts == [Verdict.ACCEPTED]
+            assert await session.jobs.prune(-1, 100) == 1
 
     asyncio.run(scenario())
 

@@ -54,7 +54,7 @@ class Bell:
         """
         self._listeners.wake()
         if not told and self._timer is None and self._database.address.notify:
-            self._timer = self._loop.call_at(self._last + WINDOW, self._send)
+            self._timer = self._loop.call_at(self._last + WINDOW, self._ring)
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -62,6 +62,14 @@ class Bell:
             self._send()
         if self._sending is not None:
             await asyncio.wait([self._sending])
+
+    def _ring(self) -> None:
+        """Tells others at the window's end; a later one if a script has told them meanwhile."""
+        ends = self._last + WINDOW
+        if self._loop.time() < ends:
+            self._timer = self._loop.call_at(ends, self._ring)
+        else:
+            self._send()
 
     def _send(self) -> None:
         self._timer = None

@@ -29,7 +29,7 @@ class Database:
         self._keys = (self.prefix + b"m", self.prefix + b"-")
         self._clock = clock
         self._wire: Wire | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Wire | Exception] | None = None
         self._is_closed = False
 
     async def run(self, name: str, *args: object, writes: bool = True) -> Any:
@@ -76,6 +76,9 @@ class Database:
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
         if self._wire is not None:
             await self._wire.end()
 
@@ -83,15 +86,26 @@ class Database:
         wire = self._wire
         if wire is not None and wire.is_open:
             return wire
-        async with self._opening:
-            if self._is_closed:
-                raise StoreUnavailable(f"{self.address.place}: the session is closed; nothing was written")
-            if self._wire is None or not self._wire.is_open:
-                try:
-                    self._wire = await self.finder.open()
-                except FAULTS as error:
-                    raise translated(error, self.address.place, sent=False) from error
-            return self._wire
+        # All who wait share one try: one after the other they would wait for as many timeouts.
+        opening = self._opening
+        if (opening is None or opening.done()) and not self._is_closed:
+            opening = self._opening = asyncio.create_task(self._open())
+        if opening is not None:
+            await asyncio.wait([opening])
+        if self._is_closed or opening is None:
+            raise StoreUnavailable(f"{self.address.place}: the session is closed; nothing was written")
+        opened = opening.result()
+        if isinstance(opened, Exception):
+            raise translated(opened, self.address.place, sent=False) from opened
+        return opened
+
+    async def _open(self) -> Wire | Exception:
+        """The connection, or why there is none: perhaps nobody waits for it any more."""
+        try:
+            self._wire = await self.finder.open()
+        except FAULTS as error:
+            return error
+        return self._wire
 
     async def _moved(self, wire: Wire, error: ReplyError) -> Wire:
         self.finder.follow(error)

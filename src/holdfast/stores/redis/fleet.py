@@ -26,7 +26,7 @@ class RedisFleet:
         self._bell = bell
 
     async def register(self, worker: WorkerRecord, lease: int) -> None:
-        await self._database.run("register", worker.id, lease, _encode(worker))
+        await self._database.run("register", worker.id, lease, _encode(worker), _DAY)
 
     async def beat(self, worker_id: str, lease: int) -> bool:
         known: int = await self._database.run("beat", worker_id, lease)

@@ -1,7 +1,7 @@
 """The job operations: each one script."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,9 @@ from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
 from holdfast.stores.redis.moving import Batch, may_wake
 from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
+
+PRUNED: Final = 1_000
+"""How many finished jobs one call looks at. Those that were deleted before are among them."""
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
 _FIRST = {"add": 4, "tick": 9}
@@ -159,7 +162,10 @@ class RedisJobs:
         return attempts(job_id, record, past)
 
     async def prune(self, older_than: int, limit: int) -> int:
-        removed: int = await self._database.run("prune", older_than, limit)
+        removed, has_more = 0, 1
+        while has_more and removed < limit:
+            gone, has_more = await self._database.run("prune", older_than, limit - removed, PRUNED)
+            removed += gone
         return removed
 
 

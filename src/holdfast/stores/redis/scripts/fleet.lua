@@ -1,0 +1,15 @@
+-- Forgets workers that have been dead for long; all others with the times known of them.
+function F.forget_dead(after)
+  local left = {}
+  local all = call('HGETALL', NS .. 'u')
+  for place = 1, #all, 2 do
+    local _, _, ends = unpacked('>i8i8i8', all[place + 1])
+    if now - ends < after then
+      left[#left + 1] = {all[place], all[place + 1], now < ends and 1 or 0}
+    else
+      call('HDEL', NS .. 'u', all[place])
+      call('HDEL', NS .. 'p', all[place])
+    end
+  end
+  return left
+end

@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -16,7 +17,7 @@ from weakref import WeakSet
 from holdfast.engine.client import Client
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
-from holdfast.model.errors import BlockingCallOnLoop
+from holdfast.model.errors import BlockingCallOnLoop, NotOpen
 from holdfast.model.job import Job
 from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.task import Call
@@ -29,6 +30,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 X = TypeVar("X")
 _END_SECONDS = 5.0
+_CALL_SECONDS = 1.0
 
 
 class Background:
@@ -50,6 +52,7 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connecting = asyncio.Lock()
+        self._calls: set[asyncio.Task[Any]] = set()
         self.client: Client | None = None
 
     def run(self, name: str, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
@@ -58,6 +61,8 @@ class Background:
         future = asyncio.run_coroutine_threadsafe(self._use(use), self._started())
         try:
             return future.result()
+        except CancelledError:
+            raise NotOpen(f"the application was closed while {name} was under way") from None
         except BaseException:
             future.cancel()
             raise
@@ -71,7 +76,10 @@ class Background:
         raise BlockingCallOnLoop(f"this blocking call would stop the running event loop; use `{instead}`")
 
     def close(self) -> None:
-        """Ends the thread, after what is under way. A later call starts a new one."""
+        """Ends the thread, after what is under way; what waits for something is cut off with NotOpen.
+
+        A later call starts a new one.
+        """
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
@@ -97,12 +105,24 @@ class Background:
             return self._loop
 
     async def _use(self, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
-        async with self._connecting:
-            if self.client is None:
-                self.client = await self._connect()
-        return await use(self.client)
+        call = asyncio.current_task()
+        assert call is not None
+        self._calls.add(call)
+        try:
+            async with self._connecting:
+                if self.client is None:
+                    self.client = await self._connect()
+            return await use(self.client)
+        finally:
+            self._calls.discard(call)
 
     async def _end(self) -> None:
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=_CALL_SECONDS)
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
         if self.client is not None:
             client, self.client = self.client, None
             await self._disconnect(client)

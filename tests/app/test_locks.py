@@ -1,8 +1,10 @@
 import asyncio
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from holdfast import BlockingCallOnLoop, Grant, Holdfast, InvalidLock, LockLost, LockTimeout, NotOpen
 from holdfast.testing.app import Testing
+from tests.chaos.waiting import until
 
 PATIENCE = 20
 
@@ -100,6 +103,25 @@ async def test_async_and_blocking_code_exclude_each_other(app: Holdfast) -> None
         leave.set()
         assert (await waiting).token > await holding
         await asyncio.to_thread(app.sync.close)
+
+
+def standing_in_line(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "jobs.db")) as connection:
+        found: int = connection.execute("SELECT count(*) FROM holdfast_lock_line").fetchone()[0]
+    return found
+
+
+def test_one_who_waits_is_told_when_the_application_is_closed_and_leaves_the_line(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with Holdfast(url) as app, Holdfast(url) as other, ThreadPoolExecutor(1) as thread:
+        with other.sync_lock("a"):
+            waiting = thread.submit(lambda: app.sync_lock("a", ttl=30).__enter__())
+            asyncio.run(until(lambda: standing_in_line(tmp_path), "it stands in line"))
+            app.sync.close()
+            with pytest.raises(NotOpen, match=r"closed while app\.lock was under way"):
+                waiting.result(PATIENCE)
+        with other.sync_lock("a", wait=0) as grant:
+            assert not grant.lost
 
 
 def test_a_blocking_block_is_told_of_the_loss_and_ends_with_it(app: Holdfast) -> None:

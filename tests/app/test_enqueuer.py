@@ -35,7 +35,7 @@ async def test_a_batch_is_never_larger_than_the_setting_and_groups_stay_whole() 
     store.let_go(10)
     enqueuer = Enqueuer(store, batch=5, timeout=5)
     await asyncio.gather(*(enqueuer.add([new_job(), new_job()]) for _ in range(5)))
-    assert [len(batch) for batch in store.batches] == [4, 4, 2]
+    assert [len(batch) for batch in store.batches] == [2, 4, 4]
 
 
 async def test_a_cancelled_caller_hurts_nobody_and_what_was_not_sent_is_left_out() -> None:
@@ -87,11 +87,31 @@ async def test_a_full_store_is_told_as_it_is_and_the_next_job_is_tried() -> None
 
 async def test_a_job_that_the_store_cannot_take_does_not_take_others_with_it() -> None:
     store = SlowAdds()
-    store.errors = [ValueError("bad row"), None, ValueError("bad row"), None]
-    store.let_go(4)
+    store.errors = [None, ValueError("bad row"), None, ValueError("bad row"), None]
+    store.let_go(5)
     enqueuer = Enqueuer(store, batch=10, timeout=5)
-    answers = await asyncio.gather(*(enqueuer.add([new_job()]) for _ in range(3)), return_exceptions=True)
-    assert [isinstance(answer, ValueError) for answer in answers] == [False, True, False]
+    answers = await asyncio.gather(*(enqueuer.add([new_job()]) for _ in range(4)), return_exceptions=True)
+    assert [isinstance(answer, ValueError) for answer in answers] == [False, False, True, False]
+    assert [len(batch) for batch in store.batches] == [1, 3, 1, 1, 1]
+
+
+async def test_those_who_wait_for_a_lone_call_are_sent_though_it_failed_or_was_cancelled() -> None:
+    for is_cancelled in (False, True):
+        store = SlowAdds()
+        store.errors = [ValueError("bad row"), None]
+        enqueuer = Enqueuer(store, batch=10, timeout=5)
+        lone = asyncio.create_task(enqueuer.add([new_job()]))
+        await store.arrival()
+        other = asyncio.create_task(enqueuer.add([new_job()]))
+        await asyncio.sleep(0)
+        if is_cancelled:
+            lone.cancel()
+            store.errors = [None]
+        store.let_go(2)
+        with pytest.raises(asyncio.CancelledError if is_cancelled else ValueError):
+            await lone
+        assert len(await other) == 1
+        await enqueuer.close()
 
 
 async def test_a_call_ends_in_time_and_says_whether_the_job_was_sent() -> None:

@@ -25,8 +25,9 @@ class _Waiter:
 class Enqueuer:
     """Self-clocking group commit: while one `add` is under way the next jobs gather, then leave together.
 
-    No timer delays anything: a lone call leaves at once. A caller that is cancelled takes nobody with it; its
-    job is left out if it has not been sent. Each call ends within `timeout` seconds.
+    No timer delays anything: a lone call leaves at once, from the caller's own task. A caller that is
+    cancelled takes nobody with it; its job is left out if it has not been sent. Each call ends within
+    `timeout` seconds.
     """
 
     def __init__(self, store: JobStore, *, batch: int, timeout: float) -> None:
@@ -36,6 +37,7 @@ class Enqueuer:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiter] = deque()
         self._sent: list[_Waiter] = []
+        self._lone: asyncio.Future[None] | None = None
         self._sender: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
@@ -44,12 +46,12 @@ class Enqueuer:
 
         Raises StoreUnavailable if they were not sent in time, OutcomeUnknown if they were and no answer came.
         """
+        if self._sender is None and self._lone is None:
+            return await self._add_alone(jobs)
         loop = self._loop
         answer: asyncio.Future[list[Added]] = loop.create_future()
         deadline = loop.time() + self._timeout
         self._waiting.append(_Waiter(jobs, answer, deadline))
-        if self._sender is None:
-            self._sender = loop.create_task(self._send_all())
         if self._watch is None:
             self._watch = loop.call_at(deadline, self._expire)
         return await answer
@@ -95,8 +97,18 @@ class Enqueuer:
 
     async def close(self) -> None:
         """Waits for what is under way."""
-        if self._sender is not None:
-            await asyncio.wait([self._sender])
+        while (under_way := self._lone or self._sender) is not None:
+            await asyncio.wait([under_way])
+
+    async def _add_alone(self, jobs: Sequence[NewJob]) -> list[Added]:
+        self._lone = lone = self._loop.create_future()
+        try:
+            return await self._add_apart(jobs)
+        finally:
+            self._lone = None
+            lone.set_result(None)
+            if self._waiting:
+                self._sender = self._loop.create_task(self._send_all())
 
     async def _send_all(self) -> None:
         try:

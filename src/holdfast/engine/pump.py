@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import logging
 from contextlib import suppress
+from threading import get_ident
 
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
@@ -62,6 +63,7 @@ class Pump:
         self._ledger = ledger
         self._notices = notices
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self._kick = asyncio.Event()
         self._outbox = Outbox(settings.batch)
         self._crowd = max(settings.batch // 2, 1)
@@ -152,6 +154,9 @@ class Pump:
 
     def wake(self) -> None:
         """A hint, from any thread, that there may be work."""
+        if get_ident() == self._thread:
+            self._woken()
+            return
         try:
             self._loop.call_soon_threadsafe(self._woken)
         except RuntimeError:
@@ -332,11 +337,15 @@ class Pump:
         if self._has_errand:
             await asyncio.sleep(0)
             return
+        timer = self._loop.call_later(self._appetite.pause(), self._time_passed)
         try:
-            async with asyncio.timeout(self._appetite.pause()):
-                await self._kick.wait()
-        except TimeoutError:
-            self._appetite.time_passed()
+            await self._kick.wait()
+        finally:
+            timer.cancel()
+
+    def _time_passed(self) -> None:
+        self._appetite.time_passed()
+        self._kick.set()
 
     @property
     def _has_errand(self) -> bool:

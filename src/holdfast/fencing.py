@@ -11,7 +11,6 @@ and give the number of rows that it changed to `check_written`. For a service in
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
@@ -22,7 +21,16 @@ __all__ = ["Fence", "StaleToken", "check_written"]
 
 
 def check_written(rows: int, token: int) -> None:
-    """Raises StaleToken if a fenced statement changed no row: one with a newer token has been there."""
+    """Raises StaleToken if a fenced statement changed no row: one with a newer token has been there.
+
+    Raises TypeError for what is not a number of rows: taken for one, it would let everything pass.
+    """
+    told: object = rows
+    if type(told) is not int or told < 0:
+        raise TypeError(
+            f"rows is {ascii(rows)[:60]}, which does not tell how many rows were changed; give what your "
+            "driver tells, for instance cursor.rowcount, or the number of rows that RETURNING gives"
+        )
     if rows == 0:
         raise StaleToken(
             f"token {token} is too old, or there is no such row: nothing was written; take the lock again, "
@@ -37,7 +45,7 @@ class Fence:
     """
 
     def __init__(self) -> None:
-        self._gates: defaultdict[str, _Gate] = defaultdict(_Gate)
+        self._gates: dict[str, _Gate] = {}
 
     @contextmanager
     def admit(self, resource: str, token: int) -> Generator[None]:
@@ -45,7 +53,7 @@ class Fence:
 
         The block should only write: it blocks all others, and must not await.
         """
-        gate = self._gates[resource]
+        gate = self._gates.get(resource) or self._gates.setdefault(resource, _Gate())
         with gate.lock:
             if token < gate.newest:
                 raise StaleToken(f"token {token} is too old for {resource}: {gate.newest} has been here")

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast import HoldfastError, StaleToken
+from holdfast import HoldfastError, StaleToken, fencing
 from holdfast.fencing import Fence, check_written
 
 
@@ -12,6 +12,38 @@ def test_a_statement_that_changed_nothing_is_told_as_stale() -> None:
     with pytest.raises(StaleToken, match="token 7 is too old") as raised:
         check_written(0, 7)
     assert isinstance(raised.value, HoldfastError)
+
+
+@pytest.mark.parametrize("rows", ["UPDATE 0", -1, None, True])
+def test_what_does_not_tell_how_many_rows_were_changed_is_no_proof(rows: object) -> None:
+    with pytest.raises(TypeError, match=r"cursor\.rowcount"):
+        check_written(rows, 7)  # type: ignore[arg-type]
+
+
+def test_two_who_come_first_at_once_meet_at_the_same_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    fence, both = Fence(), threading.Barrier(2)
+    make = vars(fencing)["_Gate"]
+
+    def make_together() -> object:
+        both.wait(20)
+        return make()
+
+    monkeypatch.setattr("holdfast.fencing._Gate", make_together)
+    inside = threading.Lock()
+
+    def come(token: int) -> bool:
+        try:
+            with fence.admit("printer", token):
+                assert inside.acquire(blocking=False), "another is there"
+                inside.release()
+        except StaleToken:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as threads:
+        assert any(threads.map(come, (5, 8)))
+    with pytest.raises(StaleToken):
+        fence.admit("printer", 7).__enter__()
 
 
 def test_a_fence_lets_nobody_through_who_is_older_than_one_before() -> None:

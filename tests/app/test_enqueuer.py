@@ -32,9 +32,11 @@ async def test_jobs_that_come_while_one_is_under_way_leave_together() -> None:
 
 async def test_a_batch_is_never_larger_than_the_setting_and_groups_stay_whole() -> None:
     store = SlowAdds()
-    store.let_go(10)
     enqueuer = Enqueuer(store, batch=5, timeout=5)
-    await asyncio.gather(*(enqueuer.add([new_job(), new_job()]) for _ in range(5)))
+    adding = asyncio.gather(*(enqueuer.add([new_job(), new_job()]) for _ in range(5)))
+    await store.arrival()
+    store.let_go(3)
+    await adding
     assert [len(batch) for batch in store.batches] == [2, 4, 4]
 
 
@@ -88,9 +90,11 @@ async def test_a_full_store_is_told_as_it_is_and_the_next_job_is_tried() -> None
 async def test_a_job_that_the_store_cannot_take_does_not_take_others_with_it() -> None:
     store = SlowAdds()
     store.errors = [None, ValueError("bad row"), None, ValueError("bad row"), None]
-    store.let_go(5)
     enqueuer = Enqueuer(store, batch=10, timeout=5)
-    answers = await asyncio.gather(*(enqueuer.add([new_job()]) for _ in range(4)), return_exceptions=True)
+    adding = asyncio.gather(*(enqueuer.add([new_job()]) for _ in range(4)), return_exceptions=True)
+    await store.arrival()
+    store.let_go(5)
+    answers = await adding
     assert [isinstance(answer, ValueError) for answer in answers] == [False, False, True, False]
     assert [len(batch) for batch in store.batches] == [1, 3, 1, 1, 1]
 

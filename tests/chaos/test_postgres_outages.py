@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from holdfast.engine.ids import new_id
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.overrides import Overrides
 from tests.chaos import program
+from tests.chaos.load import Load, check_unharmed
 from tests.chaos.postgres_site import KILL, PostgresSite
-from tests.chaos.process import Process
-from tests.chaos.waiting import until
 from tests.postgres.proxy import Proxy
 from tests.servers.postgres import Postgres
 
@@ -26,51 +25,6 @@ pytestmark = pytest.mark.process
 
 SOON = 4.0
 """Seconds within which workers claim again, once the server is back: about two, twice that if busy."""
-
-
-class Load:
-    """Jobs that are added all the time, each until the store has said that it has it."""
-
-    def __init__(self, site: PostgresSite) -> None:
-        self._site = site
-        self.jobs: list[Job[Any]] = []
-
-    @contextlib.asynccontextmanager
-    async def going_on(self) -> AsyncGenerator[None]:
-        adding = asyncio.create_task(self._add())
-        try:
-            yield
-        finally:
-            adding.cancel()
-            await asyncio.wait([adding])
-            if not adding.cancelled():
-                adding.result()
-
-    async def _add(self) -> None:
-        while True:
-            call = program.work.using(id=new_id()).call()
-            while True:
-                try:
-                    self.jobs += await self._site.add(call)
-                    break
-                except (OutcomeUnknown, StoreUnavailable):
-                    await asyncio.sleep(0.05)
-            await asyncio.sleep(0.01)
-
-    async def flows(self, count: int = 5) -> None:
-        """Waits until some more jobs were added and done."""
-        before = len(self._site.effects("ended"))
-        await until(
-            lambda: len(self._site.effects("ended")),
-            "work goes on",
-            lambda ended: ended >= before + count,
-            show=self._site.printed,
-        )
-
-
-def check_unharmed(workers: list[Process]) -> None:
-    for worker in workers:
-        assert worker.code is None, worker.output
 
 
 async def test_workers_ride_out_restarts_and_crashes_of_the_server(

@@ -11,6 +11,7 @@ from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import LockPromises, StoreConformance, Subject, WakeupPromises
 from holdfast.testing.conformance.machine import ComparedMachine
+from tests.redis.soundness import check_sound
 from tests.redis.support import emptied
 from tests.servers.redis_cluster import RedisCluster
 
@@ -47,6 +48,10 @@ class RedisMachine(ComparedMachine):
     def open_store(self, clock: ManualClock) -> RedisStore:
         asyncio.run(emptied(self.url))
         return RedisStore(parse(self.url), clock=clock)
+
+    def teardown(self) -> None:
+        super().teardown()
+        check_sound(self.url)
 
 
 TestRedisMachine = RedisMachine.TestCase

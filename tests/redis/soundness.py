@@ -1,0 +1,103 @@
+"""Whether all that is stored beside the jobs of a Redis database agrees with them."""
+
+from collections import Counter
+from typing import Any
+
+import redis
+
+from holdfast.model.lifecycle import LEASED, WAITING, State
+from holdfast.model.records import JobRecord
+from holdfast.stores.redis.records import CODES, made
+
+_SENTINEL = b"-" * 65
+
+
+def check_sound(url: str) -> Counter[State]:
+    """Fails if the keys of a namespace contradict each other; how many jobs are in which state."""
+    total: Counter[State] = Counter()
+    with redis.Redis.from_url(url) as client:
+        keys: list[bytes] = client.keys("{holdfast:*")
+        for prefix in {key.partition(b"}:")[0] + b"}:" for key in keys}:
+            total += _Namespace(client, prefix, [key for key in keys if key.startswith(prefix)]).check()
+    return total
+
+
+class _Namespace:
+    def __init__(self, client: Any, prefix: bytes, keys: list[bytes]) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._names = [key.removeprefix(prefix) for key in keys]
+        self._records: dict[bytes, bytes] = client.hgetall(prefix + b"m")
+        bodies: dict[bytes, bytes] = client.hgetall(prefix + b"b")
+        assert set(bodies) == set(self._records), "each job has a body"
+        self._jobs = {each: made(record, bodies[each]) for each, record in self._records.items()}
+
+    def check(self) -> Counter[State]:
+        jobs = self._jobs
+        assert self._members(b"i") == set(jobs), "the index has all jobs and no other"
+        rest = (State.FAILED, State.DLQ, State.CANCELLED)
+        assert self._members(b"d") == self._in(*rest), "the index has all that ended otherwise"
+        leases = dict(self._client.zrange(self._prefix + b"l", 0, -1, withscores=True))
+        leases.pop(_SENTINEL, None)
+        assert leases == {each: jobs[each].lease_until for each in self._in(*LEASED)}, "each lease has a job"
+        self._check_lines()
+        self._check_counts()
+        self._check_keys()
+        assert set(self._client.hkeys(self._prefix + b"a")) == {
+            each for each in self._in(*LEASED) if jobs[each].cancel_asked
+        }
+        for kind, flag in ((b"x:", 4), (b"h:", 64)):
+            own = {name.removeprefix(kind) for name in self._names if name.startswith(kind)}
+            assert own <= {each for each, record in self._records.items() if record[41] & flag}, kind
+        results = set(self._client.hkeys(self._prefix + b"r"))
+        assert results == {each for each, record in self._records.items() if record[41] & 8}
+        kept = {entry[8:] for entry in self._client.lrange(self._prefix + b"f", 0, -1)}
+        assert self._in(State.SUCCESS, State.FAILED, State.CANCELLED) <= kept, "retention knows of it"
+        return Counter(job.state for job in jobs.values())
+
+    def _members(self, name: bytes) -> set[bytes]:
+        return set(self._client.zrange(self._prefix + name, 0, -1))
+
+    def _in(self, *states: State) -> set[bytes]:
+        return {each for each, job in self._jobs.items() if job.state in states}
+
+    def _check_lines(self) -> None:
+        """Each job that waits stands in one line, its own, and nobody else does."""
+        found: list[bytes] = []
+        for name in self._names:
+            if name.startswith(b"s:"):
+                for each in self._members(name):
+                    assert self._jobs[each].queue.encode() == name[2:]
+                    found.append(each)
+            elif name.startswith(b"w:"):
+                for entry in self._members(name):
+                    job = self._jobs[entry[16:]]
+                    assert name == f"w:{len(job.queue)}:{job.queue}:{job.task}".encode()
+                    assert entry[:16] == self._records[entry[16:]][42:58], "it stands where it belongs"
+                    assert job.task.encode() in self._client.smembers(
+                        self._prefix + b"t:" + job.queue.encode()
+                    )
+                    found.append(entry[16:])
+        assert sorted(found) == sorted(self._in(*WAITING))
+
+    def _check_counts(self) -> None:
+        def field(job: JobRecord) -> bytes:
+            return f"{CODES[job.state]}{job.queue}".encode()
+
+        counts = {name: int(number) for name, number in self._client.hgetall(self._prefix + b"c").items()}
+        stored = {name: number for name, number in counts.items() if name[:1].isdigit()}
+        assert stored == Counter(field(job) for job in self._jobs.values())
+        ready = Counter(
+            ("S" if job.state is State.SCHEDULED else "R").encode() + job.queue.encode()
+            for job in self._jobs.values()
+            if job.state in WAITING
+            and self._client.zscore(self._prefix + b"s:" + job.queue.encode(), job.id) is None
+        )
+        assert {name: number for name, number in counts.items() if name not in stored} == ready
+
+    def _check_keys(self) -> None:
+        held = {key: entry[8:] for key, entry in self._client.hgetall(self._prefix + b"k").items()}
+        assert set(held.values()) <= set(self._jobs), "no key is held by a job that is gone"
+        for each in self._in(*WAITING, *LEASED):
+            if (key := self._jobs[each].key) is not None:
+                assert held[key.encode()] == each, "a live job holds its key"

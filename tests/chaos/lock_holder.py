@@ -15,7 +15,7 @@ def main(url: str, name: str, gate: str) -> None:
         with app.sync_lock(name, ttl=60):
             say(f"held after {time.monotonic() - began:.3f} s")
             while not Path(gate).exists():
-                time.sleep(0.005)
+                time.sleep(0.005)  # blocks on purpose: this program has no loop
             say(f"gives back at {time.monotonic():.6f}")
 
 

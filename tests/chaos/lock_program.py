@@ -54,7 +54,7 @@ async def work(grant: Grant, draw: random.Random) -> None:
     try:
         write(grant.token, "enter")
         if draw.random() < 0.2:
-            time.sleep(draw.uniform(0, 2 * TTL))  # noqa: ASYNC251  it blocks the loop and keeps its lock
+            time.sleep(draw.uniform(0, 2 * TTL))  # noqa: ASYNC251  # blocks on purpose: it keeps its lock
         else:
             await asyncio.sleep(draw.uniform(0, 0.02))
         write(grant.token, "leave")
@@ -86,7 +86,7 @@ def hold(url: str) -> None:
                 write(grant.token, "enter")
                 say("held")
                 while not Path("go").exists():
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # blocks on purpose: this holder has no loop
                 try:
                     write(grant.token, "late")
                 except StaleToken:

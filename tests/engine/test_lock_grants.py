@@ -83,7 +83,7 @@ async def test_a_loss_that_the_holder_notices_first_is_told_once_and_is_no_relea
 
         async def hold() -> Grant:
             async with locks.lock(NAME, ttl=0.3) as grant:
-                time.sleep(0.4)  # noqa: ASYNC251  its renewer is stuck as well
+                time.sleep(0.4)  # noqa: ASYNC251  # blocks on purpose: its renewer is stuck too
                 return grant
 
         with pytest.raises(LockLost):

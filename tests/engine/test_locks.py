@@ -216,7 +216,7 @@ async def test_a_lock_of_a_dead_holder_is_had_when_its_lease_has_ended() -> None
 
 async def test_a_body_that_blocks_its_event_loop_keeps_its_lock() -> None:
     async with rig(MemoryStore()) as (_, locks), locks.lock(NAME, ttl=0.3) as grant:
-        time.sleep(1)  # noqa: ASYNC251  that is the point
+        time.sleep(1)  # noqa: ASYNC251  # blocks on purpose: that is the point
         assert not grant.lost
         assert not await is_free(locks)
 

@@ -234,7 +234,7 @@ class Sync(_Face[Client]):
             yield grant
         finally:
             if grant.is_ours:
-                self._background.run("grant.release", lambda _: grant.release())
+                self._background.run("grant.release", lambda client: grant.release_by(client.locks.end))
         grant.check()
 
     def close(self) -> None:

@@ -124,6 +124,23 @@ def test_one_who_waits_is_told_when_the_application_is_closed_and_leaves_the_lin
             assert not grant.lost
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgres_database", "redis_url"])
+def test_a_lock_that_is_held_when_the_application_is_closed_is_lost_and_free(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db" if store == "sqlite" else request.getfixturevalue(store)
+    with Holdfast(url, auto_migrate=True) as app:
+
+        def hold() -> None:
+            with app.sync_lock("a"):
+                app.sync.close()
+
+        with pytest.raises(LockLost):
+            hold()
+        with app.sync_lock("a", wait=0) as grant:
+            assert not grant.lost
+
+
 def test_a_blocking_block_is_told_of_the_loss_and_ends_with_it(app: Holdfast) -> None:
     def hold(testing: Testing) -> None:
         with app.sync_lock("a", ttl=0.3) as grant:

@@ -59,10 +59,14 @@ class Grant:
 
     async def release(self) -> None:
         """Gives the lock back; more than once does no harm, nor does it if the lock is lost."""
+        await self.release_by(self._end)
+
+    async def release_by(self, end: Callable[[LockLease], Awaitable[None]]) -> None:
+        """The same by way of another session, because that which got the lock may have ended."""
         if not self._is_given_back and self.is_ours:
             self._is_given_back = True
             self._lease.is_released = not self.lost
-            await self._end(self._lease)
+            await end(self._lease)
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()

@@ -74,7 +74,7 @@ class Locks:
         self._renewer.add(lease)
         if self._notices:
             self._notices.tell("lock_acquired", lock=name, token=lease.token, waited=waited)
-        return Grant(lease, self._end)
+        return Grant(lease, self.end)
 
     async def close(self) -> None:
         """Waits a little until the store has heard of all that was given up."""
@@ -104,7 +104,8 @@ class Locks:
             if stop is not None:
                 stop()
 
-    async def _end(self, lease: LockLease) -> None:
+    async def end(self, lease: LockLease) -> None:
+        """Gives back what is held, or was."""
         self._renewer.discard(lease)
         await self._done(self._release(lease))
 

@@ -19,6 +19,7 @@ from holdfast.model.records import (
     QueueCount,
     Tick,
     Ticked,
+    Want,
 )
 from holdfast.stores.redis.adding import answers, packed
 from holdfast.stores.redis.bell import Bell
@@ -84,6 +85,8 @@ class RedisJobs:
         claimed = list(map(made, records, bodies))
         for place, result, extra in extras:
             claimed[place] = made(records[place], bodies[place], result, extra)
+        if tick.repeat and want:
+            _sort(claimed, want)
         return Ticked(
             verdicts=batch.verdicts(refused, verdicts),
             claimed=claimed,
@@ -182,6 +185,12 @@ def _wish(extension: Extension) -> dict[str, Any]:
         "progress": extension.progress,
         "note": clean(extension.progress_note),
     }
+
+
+def _sort(claimed: list[JobRecord], want: Want) -> None:
+    """Puts jobs in the order in which they were claimed."""
+    turns = {queue: turn for turn, queue in enumerate(want.queues)}
+    claimed.sort(key=lambda job: (turns.get(job.queue, len(turns)), job.priority, job.due, job.id))
 
 
 def _asked(told: list[bytes]) -> list[tuple[str, int]]:

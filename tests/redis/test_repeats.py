@@ -1,0 +1,28 @@
+"""Every promise is kept though each call is made twice, because its first answer was lost."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.address import parse
+from holdfast.stores.resilient import ResilientStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import LockPromises, StoreConformance, Subject
+from tests.engine.faulty import FaultyStore
+from tests.resilient.test_conformance import Forgetful
+
+
+class TestRedisThatForgetsToAnswer(StoreConformance, LockPromises):
+    # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
+    test_moves_are_applied_in_order = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def make_store(self, redis_url: str) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            store = FaultyStore(RedisStore(parse(redis_url), clock=clock), Forgetful())
+            return Subject(ResilientStore(store, sleep=lambda _: asyncio.sleep(0)), clock.advance)
+
+        return make

@@ -15,7 +15,9 @@ from tests.chaos.harness import check_attempts
 from tests.chaos.load import Load, check_unharmed
 from tests.chaos.redis_site import RedisSite
 from tests.redis.soundness import check_sound
+from tests.redis.test_cluster import begin_move, end_move, move_keys
 from tests.servers.redis import Redis
+from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_sentinel import RedisSentinel
 
 pytestmark = pytest.mark.process
@@ -126,3 +128,44 @@ async def check_once(site: RedisSite, job: Job[Any]) -> None:
     done = await site.stored(job)
     check_attempts(done, await site.app.history(job.id))
     assert done.token == max(effect.token for effect in site.effects("began", job))
+
+
+async def test_workers_follow_a_slot_that_moves_and_a_node_that_stands_still(
+    tmp_path: Path, redis_cluster: RedisCluster
+) -> None:
+    nodes = redis_cluster.nodes
+    slot: int = nodes[0].execute("CLUSTER", "KEYSLOT", "{holdfast:default}:m")
+
+    def owner() -> Any:
+        return next(node for node in nodes if node.execute("CLUSTER", "COUNTKEYSINSLOT", slot))
+
+    def move() -> None:
+        source = owner()
+        target = next(node for node in nodes if node is not source)
+        begin_move(source, target, slot)
+        for count in (1, 2, 1_000):
+            move_keys(source, target, slot, count)
+        end_move(nodes, target, slot)
+
+    def freeze() -> None:
+        stand_still(owner())
+
+    url = redis_cluster.url + "?timeout=0.5"
+    async with RedisSite(tmp_path, url, lease_seconds=30, poll_seconds=0.5) as site:
+        workers = await site.workers(2)
+        [long] = await site.add(program.wait_for.call("gate"))
+        await site.began(long)
+        load = Load(site)
+        async with load.going_on():
+            for disturb in (move, freeze, move):
+                await load.flows()
+                await asyncio.to_thread(disturb)
+                back = time.monotonic()
+                await load.flows()
+                assert time.monotonic() - back < SOON
+        site.open_gate("gate")
+        await site.finished(long, *load.jobs)
+        await site.check([long, *load.jobs])
+        assert await site.outcomes(long) == ["success"], "the lease was kept"
+        assert check_sound(owner().url) == {State.SUCCESS: len(load.jobs) + 1}
+        check_unharmed(workers)

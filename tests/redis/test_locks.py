@@ -3,12 +3,16 @@
 import asyncio
 import secrets
 
+import pytest
+
+from holdfast import Holdfast
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.model.records import LockHold
 from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.scripts import script
 from holdfast.testing.conformance.case import LONG
 from holdfast.testing.conformance.locks import NAME, Bell, granted, refused, wish
-from tests.redis.proxy import Proxy
+from tests.redis.proxy import Point, Proxy
 
 PATIENCE = 10
 
@@ -50,5 +54,24 @@ def test_a_connection_that_has_gone_silent_is_replaced_though_nobody_waits_so_lo
                         assert proxy.met.is_set()
             assert answers == [True]
             await session.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("point", ["before", "after", "half"])
+@pytest.mark.parametrize("call", ["lock_acquire", "lock_renew", "lock_release"])
+def test_a_lost_answer_costs_no_lock_and_leaves_none_behind(redis_url: str, call: str, point: Point) -> None:
+    async def scenario() -> None:
+        async with Proxy(redis_url) as proxy, Holdfast(proxy.url) as app:
+            proxy.lose(script(call).sha, point)
+            async with app.lock(NAME, ttl=1) as grant:
+                if call == "lock_renew":
+                    await asyncio.wait_for(proxy.met.wait(), PATIENCE)
+                    await asyncio.sleep(1)  # by now it would be lost, had the renewal not been repeated
+                assert await app.try_lock(NAME) is None
+            await asyncio.wait_for(proxy.met.wait(), PATIENCE)
+            assert not grant.lost
+            async with app.lock(NAME, wait=0) as second:
+                assert second.token > grant.token
 
     asyncio.run(scenario())

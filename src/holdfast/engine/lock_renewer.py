@@ -1,7 +1,7 @@
 """The thread that renews locks, with an event loop and a store session of its own.
 
-No user's code ever runs here, so a body that blocks its event loop keeps its locks. One serves all locks of
-an application in this process.
+No user's code runs here, save listeners of notices, so a body that blocks its event loop keeps its locks. One
+serves all locks of an application in this process.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class RedisJobs:
         if wakes:
             self._bell.struck(wake)
         claimed = list(map(made, records, bodies))
-        for place, result, extra in extras:
-            claimed[place] = made(records[place], bodies[place], result, extra)
+        for place, *beside in extras:
+            claimed[place] = made(records[place], bodies[place], *beside)
         if tick.repeat and want:
             _sort(claimed, want)
         return Ticked(

@@ -75,11 +75,15 @@ def number(value: int) -> int | str:
 
 def job(told: Sequence[Any]) -> JobRecord:
     """A job from its record, its body, its result, and what few have beside them."""
-    return made(told[0], told[1], told[2], told[3])
+    return made(*told)
 
 
 def made(
-    record: bytes, body: bytes, result: bytes | None = None, extra: Sequence[bytes] | None = None
+    record: bytes,
+    body: bytes | None,
+    result: bytes | None = None,
+    extra: Sequence[bytes] | None = None,
+    job_id: bytes | None = None,
 ) -> JobRecord:
     (
         code,
@@ -101,7 +105,12 @@ def made(
     state = state_of(code)
     (length,) = _LENGTH.unpack_from(record, 84)
     queue = record[86 : 86 + length].decode()
-    still = _decode_body(body)
+    damaged = None
+    try:
+        still = _decode_body(body or b"")
+    except msgspec.MsgspecError as error:
+        damaged = f"body: {error}"
+        still = _salvaged(record, 86 + length, job_id, body or b"")
     is_leased = state in LEASED
     found = _made(
         still.id,
@@ -134,10 +143,19 @@ def made(
         None,
         None,
         NULL if flags & _IS_NULL else result,
+        damaged,
     )
     if extra:
         _add_extra(found, extra)
     return found
+
+
+def _salvaged(record: bytes, at: int, job_id: bytes | None, body: bytes) -> Body:
+    """What can be told of a job whose body cannot be read; its id is the first that the body holds."""
+    (length,) = _LENGTH.unpack_from(record, at)
+    found = body[3:39] if job_id is None else job_id
+    task = record[at + 2 : at + 2 + length].decode()
+    return Body(found.decode("ascii", "replace"), task, b"", None, None, None, ())
 
 
 def _key(record: bytes, at: int, end: int) -> str:

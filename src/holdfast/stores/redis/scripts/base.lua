@@ -96,6 +96,7 @@ function F.told(record, body, id)
     body,
     F.has(flags, HAS_RESULT) and call('HGET', RESULTS, id),
     F.has(flags, HAS_EXTRA) and call('HGETALL', NS .. 'x:' .. id),
+    id,
   }
 end
 

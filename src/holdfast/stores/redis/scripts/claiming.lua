@@ -83,6 +83,13 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
   local ids, leases, records, heads = {}, {}, {}, {}
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
   local found, its_bodies = F.read_all(RECORDS, ids), F.read_all(BODIES, ids)
+  for place = #ids, 1, -1 do
+    if not found[place] then -- deleted by somebody's own hand: the others are not lost with it
+      table.remove(ids, place)
+      table.remove(found, place)
+      table.remove(its_bodies, place)
+    end
+  end
   local before, retries = #claimed, 0
   local usual = now + want.lease
   local usual_text = string.format('%.0f', usual)
@@ -104,16 +111,20 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
     end
     if known.is_retry then retries = retries + 1 end
     record = known.head .. sub(record, 43) .. worker
+    local body = its_bodies[place]
+    -- A body begins with the id; who gets another is told which job it is, so as to give it up.
+    local is_beside = not body or sub(body, 4, 39) ~= id
     if known.flags ~= 0 then
       if F.has(known.flags, CANCEL_ASKED) then call('HSET', ASKED, id, worker) end
       if F.has(known.flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'p', 'n') end
-      if F.has(known.flags, HAS_EXTRA) or F.has(known.flags, HAS_RESULT) then
-        local all = F.told(record, '', id)
-        extras[#extras + 1] = {before + place - 1, all[3], all[4]}
-      end
+      is_beside = is_beside or F.has(known.flags, HAS_EXTRA) or F.has(known.flags, HAS_RESULT)
+    end
+    if is_beside then
+      local all = F.told(record, body, id)
+      extras[#extras + 1] = {before + place - 1, all[3], all[4], id}
     end
     claimed[before + place] = record
-    bodies[before + place] = its_bodies[place]
+    bodies[before + place] = body
     leases[2 * place - 1], leases[2 * place] = ends_text, id
     records[2 * place - 1], records[2 * place] = id, record
   end

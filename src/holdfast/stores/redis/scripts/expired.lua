@@ -1,6 +1,8 @@
--- ARGV: instant, limit.
+-- ARGV: instant, limit. A lease without a job, as somebody's own deletions leave it, keeps no other from being
+-- found.
 local answer = {}
-for _, id in ipairs(call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, ARGV[2])) do
-  answer[#answer + 1] = F.told_by_id(id)
+local ids = call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, ARGV[2])
+for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  if record then answer[#answer + 1] = F.told(record, call('HGET', BODIES, ids[place]), ids[place]) end
 end
 return answer

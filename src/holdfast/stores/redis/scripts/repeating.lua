@@ -7,7 +7,7 @@ function F.claimed_before(worker, seq, answer)
       local all = F.told(record, call('HGET', BODIES, id), id)
       answer[1][#answer[1] + 1] = record
       answer[2][#answer[2] + 1] = all[2]
-      if all[3] or all[4] then answer[3][#answer[3] + 1] = {#answer[1] - 1, all[3], all[4]} end
+      answer[3][#answer[3] + 1] = {#answer[1] - 1, all[3], all[4], id}
     end
   end
 end

@@ -44,9 +44,10 @@ F.save_counts()
 local asked = {}
 local all = call('HGETALL', ASKED)
 for place = 1, #all, 2 do
-  if all[place + 1] == worker then
+  local record = all[place + 1] == worker and call('HGET', RECORDS, all[place])
+  if record then
     asked[#asked + 1] = all[place]
-    asked[#asked + 1] = string.format('%.0f', unpacked('>I8', call('HGET', RECORDS, all[place]), 2))
+    asked[#asked + 1] = string.format('%.0f', unpacked('>I8', record, 2))
   end
 end
 F.ring(ARGV[2])

@@ -11,8 +11,10 @@ from holdfast.model.records import LockHold
 from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.scripts import script
 from holdfast.testing.conformance.case import LONG
-from holdfast.testing.conformance.locks import NAME, Bell, granted, refused, wish
+from holdfast.testing.conformance.locks import NAME, SHORT, Bell, granted, refused, wish
+from tests.chaos.waiting import until_async
 from tests.redis.proxy import Point, Proxy
+from tests.servers.redis import Redis
 
 PATIENCE = 10
 
@@ -31,6 +33,25 @@ def test_a_release_wakes_one_who_waits_in_another_store_of_the_same_process(redi
         bell.stop()
         for session in (ours, theirs):
             await session.close()
+
+    asyncio.run(scenario())
+
+
+def test_one_whom_the_server_does_not_let_listen_asks_again_soon(private_redis: Redis) -> None:
+    private_redis.execute("ACL", "SETUSER", "deaf", "on", ">x", "~*", "resetchannels", "+@all", "-subscribe")
+
+    async def scenario() -> None:
+        store = RedisStore.from_url(private_redis.url.replace("://", "://deaf:x@"))
+        session = await store.connect(secrets.token_hex(4))
+        await granted(session.locks, wish("ann"))
+        bell = Bell(session.locks, "bob")
+        await until_async(
+            lambda: refused(session.locks, wish("bob", place=LONG)),
+            "it is told to ask again soon",
+            lambda answer: answer.after <= SHORT,
+        )
+        bell.stop()
+        await session.close()
 
     asyncio.run(scenario())
 

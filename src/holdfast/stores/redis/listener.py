@@ -30,6 +30,8 @@ class RedisWakeups:
         self._database = database
         self._listeners = listeners
         self._waiters = waiters
+        self.is_deaf = not database.address.notify
+        """Whether it is known that nothing will be heard."""
         self._loop = asyncio.get_running_loop()
         self._wanted = 0
         self._task: asyncio.Task[None] | None = None
@@ -88,6 +90,7 @@ class RedisWakeups:
             except FAULTS as error:
                 fields = {"error": str(error) or type(error).__name__}
                 _log.debug("listening ended, or cannot begin yet", extra={"fields": fields})
+                self.is_deaf = True
                 pause = min(LONGEST_PAUSE, pause * 2)
             if self._wanted:
                 await asyncio.sleep(random.uniform(0.5, 1) * pause)
@@ -97,6 +100,7 @@ class RedisWakeups:
         async with asyncio.timeout(self._database.address.patience):
             await wire.ask("SUBSCRIBE", self._database.prefix + b"wake")
             await wire.ask("SUBSCRIBE", self._database.prefix + b"turn")
+        self.is_deaf = False
         self._listeners.wake()
         self._waiters.wake_all()
         while self._wanted and wire.is_open:

@@ -9,7 +9,7 @@ from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.waiters import Waiters
 
 DEAF_AFTER: Final = 100_000
-"""Microseconds after which to ask again where wake-ups are off."""
+"""Microseconds after which to ask again where wake-ups do not arrive."""
 
 
 class RedisLocks:
@@ -26,7 +26,7 @@ class RedisLocks:
         if token is not None:
             return LockAnswer(token=int(token))
         after = int(told)
-        return LockAnswer(token=None, after=after if self._notify else min(after, DEAF_AFTER))
+        return LockAnswer(token=None, after=min(after, DEAF_AFTER) if self._wakeups.is_deaf else after)
 
     async def renew(self, holds: Sequence[LockHold]) -> list[bool]:
         if not holds:

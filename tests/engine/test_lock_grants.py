@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from holdfast.engine import lock_lease, lock_renewer
+from holdfast.engine import locks as locks_module
 from holdfast.engine.hold import now
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
@@ -70,6 +72,26 @@ async def test_a_body_is_cut_off_while_the_renewal_of_another_lock_hangs() -> No
         with pytest.raises(LockLost):
             await hold()
         assert time.monotonic() - began < 1.2, "not when the patience with the slow one ends"
+
+
+async def test_a_body_is_cut_off_soon_after_the_machine_woke_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time has passed by the clock that goes on during sleep, and none by that of timers."""
+    slept = 0.0
+    for module in (lock_lease, lock_renewer, locks_module):
+        monkeypatch.setattr(module, "now", lambda: now() + slept)
+    async with rig() as (_, locks):
+
+        async def hold() -> None:
+            nonlocal slept
+            async with locks.lock(NAME, ttl=60):
+                await asyncio.sleep(0.1)  # the renewer has set its timer
+                slept = 3600.0
+                await asyncio.sleep(PATIENCE / 2)
+
+        began = time.monotonic()
+        with pytest.raises(LockLost):
+            await hold()
+        assert time.monotonic() - began < PATIENCE / 4
 
 
 async def test_a_loss_that_the_holder_notices_first_is_told_once_and_is_no_release() -> None:

@@ -27,6 +27,9 @@ EARLY = 0.5
 NEVER = float("inf")
 PATIENCE = 5.0
 
+LONGEST_PAUSE = 1.0
+"""Timers stand still while the machine sleeps, and leases end: so it looks again soon after it woke up."""
+
 
 class Renewer:
     """Starts with the first lease, and ends when it is stopped; what is then still held is lost."""
@@ -202,7 +205,7 @@ class Renewer:
 
 async def _wait(wake: asyncio.Event, until: float) -> None:
     try:
-        async with asyncio.timeout(None if until == NEVER else max(0.0, until - now())):
+        async with asyncio.timeout(None if until == NEVER else min(LONGEST_PAUSE, max(0.0, until - now()))):
             await wake.wait()
     except TimeoutError:
         pass

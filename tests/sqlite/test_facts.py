@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.stores.sqlite import facts as module
 from holdfast.stores.sqlite.facts import has_wal_reset_bug
+from holdfast.stores.sqlite.schema import CLIENT
 from tests.sqlite.support import file_of, new_job, session_at, store_at
 
 
@@ -21,7 +22,7 @@ async def test_facts_name_file_durability_schema_and_sizes(tmp_path: Path) -> No
     assert facts["file"] == str(file_of(tmp_path))
     assert facts["durability"].startswith("synchronous=FULL")
     assert facts["journal mode"] == "wal"
-    assert facts["schema"] == "version 1"
+    assert facts["schema"] == f"version {CLIENT}"
     assert facts["integrity"] == "integrity_check: ok"
     assert {"file size", "log size"} <= facts.keys()
     assert "warning durability" not in facts

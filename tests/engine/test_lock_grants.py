@@ -3,6 +3,8 @@
 import asyncio
 import threading
 import time
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from holdfast.engine import locks as locks_module
 from holdfast.engine.hold import now
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
-from holdfast.model.errors import LockLost
+from holdfast.model.errors import InvalidLock, LockLost
 from holdfast.model.records import LockHold
 from holdfast.model.timing import SECOND
 from tests.chaos.waiting import until
@@ -151,3 +153,12 @@ def test_who_waits_for_the_loss_of_a_lock_that_is_over_need_not_be_told() -> Non
     began = time.monotonic()
     assert lease.lost.wait(PATIENCE)
     assert time.monotonic() - began < PATIENCE / 2
+
+
+@pytest.mark.parametrize(
+    "ttl", [-1, 0, float("inf"), float("nan"), 1e300, "30", None, True, timedelta(days=2)]
+)
+async def test_whatever_is_wrong_with_a_ttl_its_bounds_are_told(ttl: Any) -> None:
+    async with rig() as (_, locks):
+        with pytest.raises(InvalidLock, match=r"^ttl: .* is not between 0\.1 and 86400 seconds"):
+            await locks.acquire(NAME, ttl)

@@ -27,24 +27,25 @@ def check_lock_name(value: object) -> str:
 
 def check_ttl(value: Seconds) -> int:
     """The time to live in microseconds."""
-    ttl = _micros(value, "ttl")
+    try:
+        ttl = optional_micros(value, "ttl")
+    except InvalidJob:
+        ttl = None
     if ttl is None or not SHORTEST <= ttl <= LONGEST:
-        raise InvalidLock("ttl", f"{ascii(value)[:60]} is not between 0.1 and 86400 seconds")
+        raise InvalidLock(
+            "ttl", f"{ascii(value)[:60]} is not between 0.1 and 86400 seconds, as a number or a timedelta"
+        )
     return ttl
 
 
 def check_wait(value: Seconds | None) -> int | None:
     """The most to wait in microseconds; None for as long as it takes."""
-    return _micros(value, "wait")
+    try:
+        return optional_micros(value, "wait")
+    except InvalidJob as error:
+        raise InvalidLock("wait", str(error).removeprefix("wait: ")) from None
 
 
 def place_of(ttl: int) -> int:
     """How long a place in line is kept for one who does not ask again: at most as long as a lock."""
     return min(ttl, LONGEST_PLACE)
-
-
-def _micros(value: object, field: str) -> int | None:
-    try:
-        return optional_micros(value, field)
-    except InvalidJob as error:
-        raise InvalidLock(field, str(error).removeprefix(f"{field}: ")) from None

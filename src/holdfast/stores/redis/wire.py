@@ -21,6 +21,7 @@ Heard = Callable[[bytes, bytes], None]
 
 NAME: Final = "holdfast"
 _NOTHING: Final = object()
+_LOOKS: Final = 4
 
 
 class ReplyError(Exception):
@@ -71,7 +72,7 @@ class Wire(asyncio.Protocol):
         answer = self._loop.create_future()
         self._waiting.append(answer)
         if self._watch is None:
-            self._watch = self._loop.call_later(self._patience, self._look, answer)
+            self._watch = self._loop.call_later(self._patience / _LOOKS, self._look, answer, 1)
         transport.write(_pack(args))
         return answer
 
@@ -118,13 +119,17 @@ class Wire(asyncio.Protocol):
         if self._is_retired and not self._waiting:
             self.close("retired")
 
-    def _look(self, first: asyncio.Future[Any]) -> None:
-        """Hangs up if what was the first to be answered when it last looked still is."""
+    def _look(self, first: asyncio.Future[Any], looks: int) -> None:
+        """Hangs up if what is the first to be answered was so at as many looks as make the patience."""
         self._watch = None
-        if self._waiting and self._waiting[0] is first:
+        if not self._waiting:
+            return
+        if self._waiting[0] is not first:
+            first, looks = self._waiting[0], 0
+        if looks >= _LOOKS:
             self.close(f"no answer within {self._patience:g} s")
-        elif self._waiting:
-            self._watch = self._loop.call_later(self._patience, self._look, self._waiting[0])
+        else:
+            self._watch = self._loop.call_later(self._patience / _LOOKS, self._look, first, looks + 1)
 
     def _next(self) -> Any:
         try:

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from holdfast.model.errors import ConfigurationError
+from holdfast.stores.parameters import number, switch, wrong
 
 SCHEMES: Final = ("postgresql", "postgres")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,23}", re.ASCII)
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:\[\]]*)(:[0-9]{0,5})?", re.ASCII)
 _LAST_PORT = 65535
 _OUR_NAMES = re.compile(r"\bholdfast(?:\.(?=[a-z%{])|_(?=[a-z]))")
-_SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _OURS = ("schema", "prefix", "pool", "notify", "prepared", "timeout")
 
 
@@ -62,17 +61,17 @@ def parse(url: str) -> Address:
         dsn,
         schema=checked_name("schema", ours.get("schema", "holdfast")),
         prefix=checked_name("prefix", ours["prefix"]) if ours.get("prefix") else "",
-        pool=int(_number("pool", ours.get("pool", "4"), 2, 1_000)),
-        notify=_switch("notify", ours.get("notify", "on")),
-        prepared=_switch("prepared", ours.get("prepared", "on")),
-        patience=_number("timeout", ours.get("timeout", "10"), 0.1, 3600),
+        pool=int(number("pool", ours.get("pool", "4"), 2, 1_000)),
+        notify=switch("notify", ours.get("notify", "on")),
+        prepared=switch("prepared", ours.get("prepared", "on")),
+        patience=number("timeout", ours.get("timeout", "10"), 0.1, 3600),
     )
 
 
 def checked_name(setting: str, text: str) -> str:
     """The text, if it can be part of a name in the database."""
     if not _NAME.fullmatch(text) or text.startswith("pg_") or text == "information_schema":
-        raise _wrong(
+        raise wrong(
             f"{setting}={text!r} is not a name of up to 24 lower-case ASCII letters, digits and _; "
             "it must not begin with a digit or pg_"
         )
@@ -86,10 +85,10 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     if parts.scheme not in SCHEMES:
-        raise _wrong("use postgresql://user:password@host:port/database")
+        raise wrong("use postgresql://user:password@host:port/database")
     servers = parts.netloc.rpartition("@")[2].split(",")
     if "@" in parts.path or parts.fragment or not all(map(_is_server, servers)):
-        raise _wrong(
+        raise wrong(
             "the host and port cannot be told; use postgresql://user:password@host:port/database, and "
             "write / ? # @ : [ ] in a user name or password as %2F %3F %23 %40 %3A %5B %5D"
         )
@@ -99,23 +98,3 @@ def _split(url: str) -> SplitResult:
 def _is_server(text: str) -> bool:
     found = _SERVER.fullmatch(text)
     return found is not None and int((found[2] or ":")[1:] or 0) <= _LAST_PORT
-
-
-def _number(setting: str, text: str, least: float, most: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not least <= number <= most:
-        raise _wrong(f"{setting}={text!r} is not a number from {least:g} to {most:g}")
-    return number
-
-
-def _switch(setting: str, text: str) -> bool:
-    if text.lower() not in _SWITCH:
-        raise _wrong(f"{setting}={text!r} is not on or off")
-    return _SWITCH[text.lower()]
-
-
-def _wrong(message: str) -> ConfigurationError:
-    return ConfigurationError(message, setting="store")

@@ -21,12 +21,13 @@ from holdfast.model.records import (
     Tick,
     Ticked,
 )
+from holdfast.stores.plain import may_wake
 from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import is_taken
 from holdfast.stores.postgres.floors import Floors
-from holdfast.stores.postgres.moving import Batch, may_wake
+from holdfast.stores.postgres.moving import Batch
 from holdfast.stores.postgres.queries import Queries, found
 from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
 

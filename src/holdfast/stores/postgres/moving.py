@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.model.lifecycle import SUCCEEDED, WAITING, Ending, move_sources
+from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
+from holdfast.stores.plain import is_plain
 from holdfast.stores.postgres.adding import as_json
 from holdfast.stores.postgres.rows import CODES, clean, to_hex
 
-_SUCCESS = Ending.SUCCESS
 _encode = msgspec.json.encode
 
 
@@ -54,21 +54,6 @@ class Batch:
         return found
 
 
-def is_plain(move: Move) -> bool:
-    """Whether the move is a success with nothing to tell but its result."""
-    return (
-        move.outcome is _SUCCESS
-        and move.path == SUCCEEDED
-        and not move.children
-        and not move.if_expired
-        and not move.failures
-        and not move.lost
-        and not move.suspect
-        and move.reason is None
-        and move.error is None
-    )
-
-
 def _start(move: Move) -> str:
     return move.job if move.outcome is None else ""
 
@@ -103,8 +88,3 @@ def as_dict(move: Move) -> dict[str, Any]:
         "if_expired": move.if_expired,
         "children": as_json(move.children) if move.children else None,
     }
-
-
-def may_wake(moves: Sequence[Move]) -> bool:
-    """Whether a move makes work for others: children, or a job that waits again."""
-    return any(move.children or not WAITING.isdisjoint(move.path) for move in moves)

@@ -99,6 +99,8 @@ class Pool:
             connection.terminate()
         for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
 
     async def _open(self) -> Connection | None:
         if self.is_full:

@@ -10,13 +10,14 @@ import msgspec
 
 from holdfast.model.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from holdfast.model.records import Added, Move, NewJob, Verdict
+from holdfast.stores.plain import may_wake
 from holdfast.stores.postgres.adding import answers, as_json
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blocking import BlockingConnections
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import sqlstate, translated
 from holdfast.stores.postgres.joining import fetch, fetch_sync
-from holdfast.stores.postgres.moving import as_dict, may_wake
+from holdfast.stores.postgres.moving import as_dict
 
 _NAMESPACE = "WITH n AS (SELECT holdfast.namespace_v1({0}) AS id) "
 # JSON goes as text: callers may have given their connections other ideas of jsonb.

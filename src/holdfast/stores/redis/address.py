@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from holdfast.model.errors import ConfigurationError
+from holdfast.stores.parameters import number, switch, wrong
 
 Kind = Literal["server", "sentinel", "cluster", "unix"]
 
@@ -14,7 +14,6 @@ _SERVER = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:\[\]]*)(?::([0-9]{0,5}))?", re.AS
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,40}", re.ASCII)
 _LAST_PORT = 65535
 _PORTS: Final[dict[Kind, int]] = {"server": 6379, "sentinel": 26379, "cluster": 6379, "unix": 0}
-_SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _OURS = ("prefix", "notify", "timeout", "db")
 _TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 _SENTINELS = ("sentinel_username", "sentinel_password")
@@ -70,10 +69,10 @@ def parse(url: str) -> Address:
     ours = {name: query.pop(name) for name in _OURS if name in query}
     if query:
         known = ", ".join((*_OURS, *_TLS, *_SENTINELS))
-        raise _wrong(f"{', '.join(sorted(query))} is not known in the query; known are {known}")
+        raise wrong(f"{', '.join(sorted(query))} is not known in the query; known are {known}")
     path, service, db = _path(kind, parts, ours.pop("db", ""))
     if not _PREFIX.fullmatch(ours.get("prefix", "holdfast")):
-        raise _wrong(f"prefix={ours['prefix']!r} is not 1 to 40 ASCII letters, digits and _ . : -")
+        raise wrong(f"prefix={ours['prefix']!r} is not 1 to 40 ASCII letters, digits and _ . : -")
     return Address(
         kind,
         () if kind == "unix" else _hosts(kind, parts.netloc.rpartition("@")[2]),
@@ -85,8 +84,8 @@ def parse(url: str) -> Address:
         sentinel_credentials={name.removeprefix("sentinel_"): text for name, text in sentinels.items()},
         tls=tls,
         prefix=ours.get("prefix", "holdfast"),
-        notify=_switch("notify", ours.get("notify", "on")),
-        patience=_number("timeout", ours.get("timeout", "5"), 0.1, 3600),
+        notify=switch("notify", ours.get("notify", "on")),
+        patience=number("timeout", ours.get("timeout", "5"), 0.1, 3600),
     )
 
 
@@ -98,9 +97,9 @@ def _split(url: str) -> tuple[SplitResult, re.Match[str]]:
         parts = SplitResult("", "", "", "", "")
     scheme = _SCHEME.fullmatch(parts.scheme)
     if scheme is None:
-        raise _wrong(f"use {_EXAMPLES}")
+        raise wrong(f"use {_EXAMPLES}")
     if parts.fragment or (scheme[3] != "unix" and "@" in parts.path):
-        raise _wrong(
+        raise wrong(
             f"the host and port cannot be told; use {_EXAMPLES}, and write / ? # @ : [ ] in a user name or "
             "password as %2F %3F %23 %40 %3A %5B %5D"
         )
@@ -112,10 +111,10 @@ def _hosts(kind: Kind, text: str) -> tuple[tuple[str, int], ...]:
     for server in text.split(","):
         found = _SERVER.fullmatch(server)
         if found is None or int(found[2] or 0) > _LAST_PORT:
-            raise _wrong(f"the host and port cannot be told; use {_EXAMPLES}")
+            raise wrong(f"the host and port cannot be told; use {_EXAMPLES}")
         hosts.append((found[1].strip("[]") or "localhost", int(found[2] or _PORTS[kind])))
     if kind == "server" and len(hosts) > 1:
-        raise _wrong("several hosts are for redis+sentinel:// and redis+cluster://")
+        raise wrong("several hosts are for redis+sentinel:// and redis+cluster://")
     return tuple(hosts)
 
 
@@ -123,25 +122,25 @@ def _path(kind: Kind, parts: SplitResult, asked: str) -> tuple[str, str, int]:
     """The path of the socket, the name of the service, the number of the database."""
     if kind == "unix":
         if parts.scheme.startswith(("rediss", "valkeys")):
-            raise _wrong("a socket has no TLS; use redis+unix:///path/to/socket")
+            raise wrong("a socket has no TLS; use redis+unix:///path/to/socket")
         if not parts.path.strip("/"):
-            raise _wrong("a socket needs its path: redis+unix:///path/to/socket")
+            raise wrong("a socket needs its path: redis+unix:///path/to/socket")
         return unquote(parts.path), "", _db(asked)
     steps = [unquote(step) for step in parts.path.split("/") if step]
     service = steps.pop(0) if kind == "sentinel" and steps else ""
     if kind == "sentinel" and not service:
-        raise _wrong("Sentinels need the name of the service: redis+sentinel://host:26379/service")
+        raise wrong("Sentinels need the name of the service: redis+sentinel://host:26379/service")
     if len(steps) > 1:
-        raise _wrong(f"the path has too many parts; use {_EXAMPLES}")
+        raise wrong(f"the path has too many parts; use {_EXAMPLES}")
     db = _db(steps[0] if steps else asked)
     if kind == "cluster" and db:
-        raise _wrong("a Cluster has the database 0 only")
+        raise wrong("a Cluster has the database 0 only")
     return "", service, db
 
 
 def _db(text: str) -> int:
     if text and not (text.isascii() and text.isdigit()):
-        raise _wrong(f"{text!r} is not the number of a database")
+        raise wrong(f"{text!r} is not the number of a database")
     return int(text or 0)
 
 
@@ -153,25 +152,5 @@ def _credentials(parts: SplitResult) -> dict[str, Any]:
 def _tls(given: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = dict(given)
     if "ssl_check_hostname" in found:
-        found["ssl_check_hostname"] = _switch("ssl_check_hostname", found["ssl_check_hostname"])
+        found["ssl_check_hostname"] = switch("ssl_check_hostname", found["ssl_check_hostname"])
     return found
-
-
-def _number(setting: str, text: str, least: float, most: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not least <= number <= most:
-        raise _wrong(f"{setting}={text!r} is not a number from {least:g} to {most:g}")
-    return number
-
-
-def _switch(setting: str, text: str) -> bool:
-    if text.lower() not in _SWITCH:
-        raise _wrong(f"{setting}={text!r} is not on or off")
-    return _SWITCH[text.lower()]
-
-
-def _wrong(message: str) -> ConfigurationError:
-    return ConfigurationError(message, setting="store")

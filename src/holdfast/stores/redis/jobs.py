@@ -21,11 +21,12 @@ from holdfast.model.records import (
     Ticked,
     Want,
 )
+from holdfast.stores.plain import may_wake
 from holdfast.stores.redis.adding import answers, packed
 from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
-from holdfast.stores.redis.moving import Batch, may_wake
+from holdfast.stores.redis.moving import Batch
 from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
 
 PRUNED: Final = 1_000

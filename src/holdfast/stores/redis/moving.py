@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.model.lifecycle import SUCCEEDED, WAITING, Ending, move_sources
+from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
+from holdfast.stores.plain import is_plain
 from holdfast.stores.redis.adding import flat
 from holdfast.stores.redis.records import CODES, NULL, clean
 
 NO_RESULT, NULL_RESULT = 0, -1
 """In place of a result's place: none, and the one of most tasks, for which a bit is enough."""
 
-_SUCCESS = Ending.SUCCESS
 _encode = msgspec.msgpack.encode
 
 
@@ -69,21 +69,6 @@ class Batch:
         return found
 
 
-def is_plain(move: Move) -> bool:
-    """Whether the move is a success with nothing to tell but its result."""
-    return (
-        move.outcome is _SUCCESS
-        and move.path == SUCCEEDED
-        and not move.children
-        and not move.if_expired
-        and not move.failures
-        and not move.lost
-        and not move.suspect
-        and move.reason is None
-        and move.error is None
-    )
-
-
 def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:
     sources = move_sources(move.path, move.outcome is not None)
     result = None
@@ -107,8 +92,3 @@ def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:
         "if_expired": move.if_expired,
         "children": flat(move.children, first, others),
     }
-
-
-def may_wake(moves: Sequence[Move]) -> bool:
-    """Whether a move makes work for others: children, or a job that waits again."""
-    return any(move.children or not WAITING.isdisjoint(move.path) for move in moves)

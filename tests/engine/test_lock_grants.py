@@ -51,8 +51,8 @@ async def test_a_grant_that_was_given_back_by_hand_cannot_be_entered() -> None:
 async def test_a_renewal_that_hangs_holds_up_no_other() -> None:
     async with rig() as (made, locks):
         slow = made.faults.plan("renew", when=is_slow, hangs=True, times=float("inf"))
-        async with locks.lock("quick", ttl=0.6) as quick:
-            await locks.acquire("slow", ttl=3)
+        async with locks.lock("quick", ttl=2) as quick:
+            await locks.acquire("slow", ttl=6)
             await reached(slow.reached)
             others = made.faults.plan("renew", times=3)
             await until(lambda: others.times == 0, "the quick one is renewed all the same")

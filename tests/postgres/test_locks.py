@@ -54,7 +54,7 @@ async def test_a_renewal_that_commits_after_the_lease_has_ended_keeps_others_out
         connection(postgres_database) as slow,
         connection(postgres_database) as watch,
     ):
-        token = (await ours.locks.acquire(wish("ann", ttl=SECOND // 5))).token
+        token = (await ours.locks.acquire(wish("ann", ttl=SECOND))).token
         transaction = slow.transaction()
         await transaction.start()
         args = (1, [NAME], ["ann"], [token], [60 * SECOND])

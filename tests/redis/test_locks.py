@@ -85,7 +85,7 @@ def test_a_lost_answer_costs_no_lock_and_leaves_none_behind(redis_url: str, call
     async def scenario() -> None:
         async with Proxy(redis_url) as proxy, Holdfast(proxy.url) as app:
             proxy.lose(script(call).sha, point)
-            async with app.lock(NAME, ttl=1) as grant:
+            async with app.lock(NAME, ttl=3) as grant:
                 if call == "lock_renew":
                     await asyncio.wait_for(proxy.met.wait(), PATIENCE)
                     await asyncio.sleep(1)  # by now it would be lost, had the renewal not been repeated

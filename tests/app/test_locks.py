@@ -182,7 +182,6 @@ async def test_a_worker_is_told_how_long_a_lock_was_waited_for(app: Holdfast) ->
         assert (await released).facts["held"] >= 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_does_not_have_its_parents_lock_and_leaves_it_alone(tmp_path: Path) -> None:
     with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app:
         block = app.sync_lock("a")

@@ -50,3 +50,10 @@ async def rig(store: Store | None = None) -> AsyncGenerator[tuple[LockRig, Locks
 
 async def reached(event: Event) -> None:
     assert await asyncio.to_thread(event.wait, PATIENCE)
+
+
+async def is_free(locks: Locks, name: str = NAME) -> bool:
+    grant = await locks.try_lock(name)
+    if grant is not None:
+        await grant.release()
+    return grant is not None

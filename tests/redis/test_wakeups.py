@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from holdfast.model.records import LockWish
+from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.address import parse
-from holdfast.stores.redis.bell import process_mark
 from holdfast.stores.redis.finder import Finder
 from holdfast.testing.conformance.case import LONG, new_job
 from tests.redis.support import opened, told
@@ -49,7 +49,7 @@ def test_many_adds_are_told_to_others_by_few_messages_and_the_last_is_never_kept
             async with asyncio.timeout(SOON):
                 await heard.came.wait()
             await session.close()
-            assert {text for _, text in heard.messages} == {process_mark()}
+            assert {text for _, text in heard.messages} == {process_mark().encode()}
             assert 1 < len(heard.messages) <= took / 0.005 + 3
 
     asyncio.run(scenario())

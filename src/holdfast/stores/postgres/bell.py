@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
 from typing import Final
 
 from holdfast.model.errors import StoreError
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.marks import process_mark
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
 
@@ -80,21 +79,3 @@ class Bell:
         except StoreError as error:
             # Only a hint: whoever was to hear it polls.
             _log.debug("wake-up not sent", extra={"fields": {"error": str(error)}})
-
-
-class _Mark:
-    """Which process speaks, so that it need not listen to itself."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self.text = secrets.token_hex(8)
-
-
-_mark = _Mark()
-os.register_at_fork(after_in_child=_mark.renew)
-
-
-def process_mark() -> str:
-    return _mark.text

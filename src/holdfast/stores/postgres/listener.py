@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable
 from typing import Final
 
+from holdfast.stores.hearing import Hearing
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.marks import process_mark
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.bell import process_mark
 from holdfast.stores.postgres.driver import FAULTS, Connection, connect
 from holdfast.stores.waiters import Waiters
 
@@ -27,60 +27,15 @@ TRIAL: Final = "trial"
 _log = logging.getLogger("holdfast.store")
 
 
-class PostgresWakeups:
+class PostgresWakeups(Hearing):
     """Wake-ups of one namespace for the event loop of one session."""
 
     def __init__(self, address: Address, ns: int, listeners: Listeners, waiters: Waiters) -> None:
+        super().__init__(listeners, notify=address.notify)
         self._address = address
         self._channel = address.channel(ns)
         self._lock_channel = address.lock_channel(ns)
-        self._listeners = listeners
         self._waiters = waiters
-        self.is_deaf = not address.notify
-        """Whether it is known that nothing will be heard."""
-        self._loop = asyncio.get_running_loop()
-        self._wanted = 0
-        self._task: asyncio.Task[None] | None = None
-
-    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        end = self._listeners.add(wake)
-        end_hearing = self.hear()
-
-        def stop() -> None:
-            end()
-            end_hearing()
-
-        return stop
-
-    def hear(self) -> Callable[[], None]:
-        """Listens for whoever waits, until what it gives back is called."""
-        is_over = False
-        self._call(self._begin)
-
-        def stop() -> None:
-            nonlocal is_over
-            if not is_over:
-                is_over = True
-                self._call(self._end)
-
-        return stop
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _call(self, step: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and the connection with it
-            self._loop.call_soon_threadsafe(step)
-
-    def _begin(self) -> None:
-        self._wanted += 1
-        if self._address.notify and (self._task is None or self._task.done()):
-            self._task = self._loop.create_task(self._serve())
-
-    def _end(self) -> None:
-        self._wanted -= 1
 
     async def _serve(self) -> None:
         """Listens until nobody has wanted it for a while."""

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
-from holdfast.stores.plain import is_plain
+from holdfast.stores.plain import sorted_out, verdicts
 from holdfast.stores.postgres.adding import as_json
 from holdfast.stores.postgres.rows import CODES, clean, to_hex
 
@@ -15,29 +15,16 @@ _encode = msgspec.json.encode
 
 
 class Batch:
-    """The moves of one tick, sorted into what the server does at once and what it does one by one.
+    """The moves of one tick, sorted into what the server does at once and what it does one by one."""
 
-    The order of moves matters where two are of one job, or where a child's key may be freed by another move;
-    then all are done one by one.
-    """
-
-    __slots__ = ("_count", "_others", "_plain", "moves", "plain")
+    __slots__ = ("_others", "_plain", "moves", "plain")
 
     def __init__(self, moves: Sequence[Move]) -> None:
-        plain: list[int] = []
-        others: list[int] = []
-        for place, move in enumerate(moves):
-            (plain if is_plain(move) else others).append(place)
-        if plain and (
-            any(child.key is not None for place in others for child in moves[place].children)
-            or len({move.job for move in moves}) < len(moves)
-        ):
-            plain, others = [], list(range(len(moves)))
+        plain, others = sorted_out(moves)
         plain.sort(key=lambda place: moves[place].job)
         if len(others) > 1 and len({move.job for move in moves}) == len(moves):
             # Starts come last and by id: a heartbeat writes the same rows in that order.
             others.sort(key=lambda place: (moves[place].outcome is None, _start(moves[place])))
-        self._count = len(moves)
         self._plain = plain
         self._others = others
         self.plain = _arrays([moves[place] for place in plain]) if plain else (None, None, None, None)
@@ -45,13 +32,7 @@ class Batch:
 
     def verdicts(self, refused: list[int] | None, others: str | None) -> list[Verdict]:
         """The verdicts in the order of the moves."""
-        found = [Verdict.ACCEPTED] * self._count
-        for place in refused or ():
-            found[self._plain[place]] = Verdict.REFUSED
-        for place, letter in zip(self._others, others or "", strict=True):
-            if letter == "r":
-                found[place] = Verdict.REFUSED
-        return found
+        return verdicts(self._plain, refused or (), self._others, others or "")
 
 
 def _start(move: Move) -> str:

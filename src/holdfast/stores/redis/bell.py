@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
 from typing import Final
 
 from holdfast.model.errors import StoreError
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.database import Database
 
 WINDOW: Final = 0.005
@@ -45,7 +44,7 @@ class Bell:
         if now - self._last < WINDOW:
             return b""
         self._last = now
-        return process_mark()
+        return process_mark().encode()
 
     def struck(self, told: bytes) -> None:
         """Says that a script was run and what it told.
@@ -82,21 +81,3 @@ class Bell:
         except StoreError as error:
             # Only a hint: whoever was to hear it polls.
             _log.debug("wake-up not sent", extra={"fields": {"error": str(error)}})
-
-
-class _Mark:
-    """Which process speaks, so that it need not listen to itself."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self.text = secrets.token_hex(8).encode()
-
-
-_mark = _Mark()
-os.register_at_fork(after_in_child=_mark.renew)
-
-
-def process_mark() -> bytes:
-    return _mark.text

@@ -7,11 +7,11 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable
 from typing import Final
 
+from holdfast.stores.hearing import Hearing
 from holdfast.stores.listeners import Listeners
-from holdfast.stores.redis.bell import process_mark
+from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.wire import FAULTS, Wire
 from holdfast.stores.waiters import Waiters
@@ -23,58 +23,13 @@ LONGEST_PAUSE: Final = 5.0
 _log = logging.getLogger("holdfast.store")
 
 
-class RedisWakeups:
+class RedisWakeups(Hearing):
     """Wake-ups of one namespace for the event loop of one session."""
 
     def __init__(self, database: Database, listeners: Listeners, waiters: Waiters) -> None:
+        super().__init__(listeners, notify=database.address.notify)
         self._database = database
-        self._listeners = listeners
         self._waiters = waiters
-        self.is_deaf = not database.address.notify
-        """Whether it is known that nothing will be heard."""
-        self._loop = asyncio.get_running_loop()
-        self._wanted = 0
-        self._task: asyncio.Task[None] | None = None
-
-    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        end = self._listeners.add(wake)
-        end_hearing = self.hear()
-
-        def stop() -> None:
-            end()
-            end_hearing()
-
-        return stop
-
-    def hear(self) -> Callable[[], None]:
-        """Keeps the connection while it is wanted; what it gives back ends that."""
-        self._call(self._begin)
-        is_over = False
-
-        def stop() -> None:
-            nonlocal is_over
-            if not is_over:
-                is_over = True
-                self._call(self._end)
-
-        return stop
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _call(self, step: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and the connection with it
-            self._loop.call_soon_threadsafe(step)
-
-    def _begin(self) -> None:
-        self._wanted += 1
-        if self._database.address.notify and (self._task is None or self._task.done()):
-            self._task = self._loop.create_task(self._serve())
-
-    def _end(self) -> None:
-        self._wanted -= 1
 
     async def _serve(self) -> None:
         """Listens until nobody has wanted it for a while."""
@@ -117,5 +72,5 @@ class RedisWakeups:
             teller, _, owner = told.decode().partition(" ")
             if teller != self._waiters.mark:
                 self._waiters.wake([owner])
-        elif told != process_mark():
+        elif told.decode() != process_mark():
             self._listeners.wake()

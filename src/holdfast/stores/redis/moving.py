@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
-from holdfast.stores.plain import is_plain
+from holdfast.stores.plain import sorted_out, verdicts
 from holdfast.stores.redis.adding import flat
 from holdfast.stores.redis.records import CODES, NULL, clean
 
@@ -18,25 +18,12 @@ _encode = msgspec.msgpack.encode
 
 
 class Batch:
-    """The moves of one tick, and the bytes that they refer to, which are arguments from the `first` on.
+    """The moves of one tick, and the bytes that they refer to, which are arguments from the `first` on."""
 
-    The order of moves matters where two are of one job, or where a child's key may be freed by another move;
-    then all are done one by one.
-    """
-
-    __slots__ = ("_count", "_others", "_plain", "others", "plain", "values")
+    __slots__ = ("_others", "_plain", "others", "plain", "values")
 
     def __init__(self, moves: Sequence[Move], first: int) -> None:
-        plain: list[int] = []
-        others: list[int] = []
-        for place, move in enumerate(moves):
-            (plain if is_plain(move) else others).append(place)
-        if plain and (
-            any(child.key is not None for place in others for child in moves[place].children)
-            or len({move.job for move in moves}) < len(moves)
-        ):
-            plain, others = [], list(range(len(moves)))
-        self._count = len(moves)
+        plain, others = sorted_out(moves)
         self._plain = plain
         self._others = others
         self.values: list[bytes] = []
@@ -60,13 +47,7 @@ class Batch:
 
     def verdicts(self, refused: list[int], others: bytes) -> list[Verdict]:
         """The verdicts in the order of the moves."""
-        found = [Verdict.ACCEPTED] * self._count
-        for place in refused:
-            found[self._plain[place - 1]] = Verdict.REFUSED
-        for place, letter in zip(self._others, others.decode(), strict=True):
-            if letter == "r":
-                found[place] = Verdict.REFUSED
-        return found
+        return verdicts(self._plain, [place - 1 for place in refused], self._others, others.decode())
 
 
 def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:

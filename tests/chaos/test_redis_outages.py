@@ -15,7 +15,6 @@ from tests.chaos.harness import check_attempts
 from tests.chaos.load import Load, check_unharmed
 from tests.chaos.redis_site import RedisSite
 from tests.redis.soundness import check_sound
-from tests.redis.test_cluster import begin_move, end_move, move_keys
 from tests.servers.redis import Redis
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_sentinel import RedisSentinel
@@ -120,7 +119,8 @@ async def test_a_failover_under_load_leaves_no_job_stuck_and_records_none_twice(
                 lost.thaw()  # and believes for a while that it is still the master
                 await load.flows(20)
         stored = [job for job in load.jobs if await site.app.get(job.id) is not None]
-        assert len(stored) > 40
+        # Twice twenty have flowed; the few that the old master had not passed on are lost with it.
+        assert len(stored) > 20
         await site.finished(*stored)
         for job in stored:
             await check_once(site, job)
@@ -141,19 +141,16 @@ async def test_workers_follow_a_slot_that_moves_and_a_node_that_stands_still(
     nodes = redis_cluster.nodes
     slot: int = nodes[0].execute("CLUSTER", "KEYSLOT", "{holdfast:default}:m")
 
-    def owner() -> Any:
-        return next(node for node in nodes if node.execute("CLUSTER", "COUNTKEYSINSLOT", slot))
-
     def move() -> None:
-        source = owner()
+        source = redis_cluster.owner(slot)
         target = next(node for node in nodes if node is not source)
-        begin_move(source, target, slot)
+        redis_cluster.begin_move(source, target, slot)
         for count in (1, 2, 1_000):
-            move_keys(source, target, slot, count)
-        end_move(nodes, target, slot)
+            redis_cluster.move_keys(source, target, slot, count)
+        redis_cluster.end_move(target, slot)
 
     def freeze() -> None:
-        stand_still(owner())
+        stand_still(redis_cluster.owner(slot))
 
     url = redis_cluster.url + "?timeout=0.5"
     async with RedisSite(tmp_path, url, lease_seconds=30, poll_seconds=0.5) as site:
@@ -172,5 +169,5 @@ async def test_workers_follow_a_slot_that_moves_and_a_node_that_stands_still(
         await site.finished(long, *load.jobs)
         await site.check([long, *load.jobs])
         assert await site.outcomes(long) == ["success"], "the lease was kept"
-        assert check_sound(owner().url) == {State.SUCCESS: len(load.jobs) + 1}
+        assert check_sound(redis_cluster.owner(slot).url) == {State.SUCCESS: len(load.jobs) + 1}
         check_unharmed(workers)

@@ -70,7 +70,7 @@ def test_a_cluster_that_lost_a_node_is_made_ready_again(redis_cluster: RedisClus
     first.kill()
     second.freeze()
     redis_cluster.make_ready()
-    redis_cluster.flush()
+    redis_cluster.empty()
     assert [node.execute("DBSIZE") for node in redis_cluster.nodes] == [0, 0, 0]
 
 

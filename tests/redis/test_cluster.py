@@ -1,7 +1,6 @@
 """A Cluster: each namespace lies in one slot, and is found wherever it is."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -36,49 +35,23 @@ def test_nothing_is_done_while_a_slot_moves_and_all_is_found_after(redis_cluster
         async with opened(redis_cluster.url, "moving") as session:
             await session.jobs.add([new_job() for _ in range(4)])
             slot = nodes[0].execute("CLUSTER", "KEYSLOT", "{holdfast:moving}:m")
-            source = next(node for node in nodes if node.execute("CLUSTER", "COUNTKEYSINSLOT", slot))
+            source = redis_cluster.owner(slot)
             target = next(node for node in nodes if node is not source)
-            await asyncio.to_thread(begin_move, source, target, slot)
+            await asyncio.to_thread(redis_cluster.begin_move, source, target, slot)
             try:
                 for count in (0, 1, 2, 1_000):
                     # Some keys are here and some there: nothing is done, rather than half of something.
-                    move_keys(source, target, slot, count)
+                    redis_cluster.move_keys(source, target, slot, count)
                     with pytest.raises(StoreUnavailable):
                         await session.jobs.tick(claiming())
             finally:
-                await asyncio.to_thread(end_move, nodes, target, slot)
+                await asyncio.to_thread(redis_cluster.end_move, target, slot)
             [job] = (await session.jobs.tick(claiming())).claimed
             assert (job.run, job.version) == (1, 2)
             assert (await session.jobs.tick(completing(2, job))).verdicts == ["accepted"]
             assert len((await session.jobs.tick(claiming(3, limit=9))).claimed) == 3
-            await asyncio.to_thread(end_move, nodes, source, slot, target)
 
     asyncio.run(scenario())
-
-
-def name_of(node: Any) -> str:
-    found: bytes = node.execute("CLUSTER", "MYID")
-    return found.decode()
-
-
-def begin_move(source: Any, target: Any, slot: int) -> None:
-    target.execute("CLUSTER", "SETSLOT", slot, "IMPORTING", name_of(source))
-    source.execute("CLUSTER", "SETSLOT", slot, "MIGRATING", name_of(target))
-
-
-def move_keys(source: Any, target: Any, slot: int, count: int) -> None:
-    keys = source.execute("CLUSTER", "GETKEYSINSLOT", slot, count)
-    host, port = target.address.split(":")
-    if keys:
-        source.execute("MIGRATE", host, port, "", 0, 5_000, "KEYS", *keys)
-
-
-def end_move(nodes: list[Any], owner: Any, slot: int, holder: Any = None) -> None:
-    if holder is not None:
-        begin_move(holder, owner, slot)
-        move_keys(holder, owner, slot, 1_000)
-    for node in [owner, *(node for node in nodes if node is not owner)]:
-        node.execute("CLUSTER", "SETSLOT", slot, "NODE", name_of(owner))
 
 
 def test_another_node_is_asked_when_the_first_is_away(redis_cluster: RedisCluster) -> None:

@@ -81,7 +81,7 @@ def redis_nodes(servers: Run) -> Iterator[RedisCluster]:
 def redis_cluster(redis_nodes: RedisCluster) -> RedisCluster:
     """A cluster of three nodes, empty when the test begins, which may end and freeze them."""
     redis_nodes.make_ready()
-    redis_nodes.flush()
+    redis_nodes.empty()
     return redis_nodes
 
 

@@ -10,6 +10,7 @@ import pytest
 from holdfast.model.lifecycle import State
 from holdfast.model.records import Query
 from holdfast.model.retry import Never
+from holdfast.model.timing import SECOND
 from holdfast.stores.memory.store import steady_clock
 from tests.engine import process_tasks as tasks
 from tests.engine.rig import Rig
@@ -84,9 +85,12 @@ async def test_rules_by_exception_see_the_type_that_was_raised_in_the_child() ->
 
 async def test_a_child_that_ignores_term_is_killed_with_all_that_it_started() -> None:
     bench = rig(concurrency=1)
-    job = await bench.add(tasks.ignores_term.definition)
-    good = await bench.add(tasks.pid.definition)
+    # Its timeout would go on while a process starts: this one is there by then.
+    first = await bench.add(tasks.pid.definition)
     async with bench.serving() as worker:
+        await bench.seen.wait("settled", job=first)
+        job = await bench.add(tasks.ignores_term.definition)
+        good = await bench.add(tasks.pid.definition)
         await bench.seen.wait("settled", job=job)
         await bench.seen.wait("settled", job=good)
     assert worker.exit_code == 0, "one process that had to be killed is no reason to end"
@@ -103,7 +107,7 @@ def _is_gone(pid: str) -> bool:
 
 
 async def test_progress_state_and_children_pass_through_the_pipe() -> None:
-    bench = rig(concurrency=1, lease_seconds=1)
+    bench = rig(concurrency=1, lease_seconds=60, heartbeat_seconds=0.1)
     job, after = await bench.add(tasks.reports.definition), await bench.add(tasks.waits.definition)
     async with bench.serving() as worker:
         await bench.seen.wait("settled", job=job)
@@ -126,7 +130,7 @@ async def _until_progress(bench: Rig, job: str) -> None:
 
 
 async def test_an_async_handler_in_a_process_is_cancelled() -> None:
-    bench = rig(concurrency=1, lease_seconds=1)
+    bench = rig(concurrency=1, lease_seconds=60, heartbeat_seconds=0.1)
     job = await bench.add(tasks.waits.definition)
     async with bench.serving():
         await _until_progress(bench, job)
@@ -156,9 +160,14 @@ async def test_a_handler_that_a_child_cannot_find_fails_with_a_clear_reason() ->
 
 
 async def test_a_handler_in_a_process_may_hold_its_gil_for_longer_than_the_lease() -> None:
-    bench = rig(clock=steady_clock(), lease_seconds=0.4, reclaim_seconds=0.05)
+    bench = rig(lease_seconds=60, heartbeat_seconds=0.02, reclaim_seconds=0.05)
+    bench.hurry(20)
     job = await bench.add(tasks.holds_the_gil.definition)
     assert await bench.drain() == 0
+    record = await bench.job(job)
+    assert record.started is not None
+    assert record.finished is not None
+    assert record.finished - record.started > 60 * SECOND
     assert await bench.outcomes(job) == ["success"]
 
 

@@ -137,7 +137,7 @@ async def test_a_superseded_attempt_cannot_commit() -> None:
 
 @pytest.mark.parametrize("error", [StoreUnavailable("gone"), KeyError("a bug"), None], ids=repr)
 async def test_the_store_is_asked_until_it_answers(error: Exception | None) -> None:
-    bench = rig(lease_seconds=1)
+    bench = rig(lease_seconds=60, call_timeout_seconds=0.1)
     job = await bench.add(bench.task(completes))
     bench.faults.plan("get", before=error, hangs=error is None, times=2)
     assert await bench.drain() == 0
@@ -145,7 +145,7 @@ async def test_the_store_is_asked_until_it_answers(error: Exception | None) -> N
 
 
 async def test_a_store_that_never_answers_does_not_hold_up_the_end() -> None:
-    bench = rig(lease_seconds=1)
+    bench = rig(lease_seconds=60, call_timeout_seconds=0.1)
     await bench.add(bench.task(completes))
     asking = bench.faults.plan("get", hangs=True, times=float("inf"))
     worker = bench.worker()

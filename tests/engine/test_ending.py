@@ -122,7 +122,7 @@ async def test_shutdown_cancels_handlers_in_time_though_the_store_is_down() -> N
     rig.faults.down = StoreUnavailable("gone")
     await rig.seen.wait("tick_failed")
     worker.stop(0)
-    await asyncio.wait_for(ended.wait(), 1)
+    await asyncio.wait_for(ended.wait(), 5)
     rig.faults.down = None
     assert await running == 0
     assert await rig.outcomes(job) == ["released"]

@@ -11,7 +11,6 @@ from holdfast.model.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
-from holdfast.stores.memory import MemoryStore
 from tests.chaos.waiting import until
 from tests.engine.lock_rig import NAME, PATIENCE, is_free, reached, rig
 
@@ -25,16 +24,19 @@ async def for_ever() -> None:
 
 
 async def test_a_body_that_blocks_its_event_loop_keeps_its_lock() -> None:
-    async with rig(MemoryStore()) as (_, locks), locks.lock(NAME, ttl=0.3) as grant:
-        time.sleep(1)  # noqa: ASYNC251  # blocks on purpose: that is the point
+    async with rig() as (made, locks), locks.lock(NAME, ttl=3) as grant:
+        for renewals in (1, 2):
+            while made.faults.count("renew") < renewals and not grant.lost:
+                time.sleep(0.01)  # noqa: ASYNC251  # blocks on purpose: that is the point
+            made.clock.advance(2.5)
         assert not grant.lost
         assert not await is_free(locks)
 
 
 async def test_many_locks_are_renewed_by_one_thread_in_few_calls() -> None:
     async with rig() as (made, locks):
-        plan = made.faults.plan("renew", when=lambda holds: len(holds) == 50, times=3)
-        grants = [await locks.acquire(f"lock-{number}", ttl=0.3) for number in range(50)]
+        plan = made.faults.plan("renew", when=lambda holds: len(holds) == 50, times=2)
+        grants = [await locks.acquire(f"lock-{number}", ttl=3) for number in range(50)]
         await until(lambda: plan.times == 0, "all are renewed together")
         assert made.faults.count("renew") < 12
         assert not any(grant.lost for grant in grants)
@@ -134,7 +136,7 @@ async def test_one_failed_renewal_costs_nothing() -> None:
         made.faults.plan("renew", before=DOWN)
         second = made.faults.plan("renew")
         third = made.faults.plan("renew")
-        async with locks.lock(NAME, ttl=0.5) as grant:
+        async with locks.lock(NAME, ttl=3) as grant:
             await reached(second.reached)
             await reached(third.reached)
             assert not grant.lost

@@ -234,20 +234,23 @@ async def test_a_payload_that_does_not_fit_and_a_damaged_row_are_dead_lettered_a
 async def test_progress_and_children_come_from_the_context() -> None:
     async def child() -> None: ...
 
-    rig = Rig(lease_seconds=1)
+    rig = Rig(lease_seconds=60, heartbeat_seconds=0.1)
     child_task = rig.task(child)
-    told = asyncio.Event()
+    said, told = asyncio.Event(), asyncio.Event()
 
     async def parent(ctx: Context) -> str:
         with pytest.raises(ValueError, match="between 0 and 1"):
             ctx.progress(float("nan"))
         ctx.progress(0.5, "half\x00way\n" + "x" * 1000)
+        said.set()
         await told.wait()
         return ctx.enqueue(rig.call(child_task))
 
     job = await rig.add(rig.task(parent))
     async with rig.serving():
-        await rig.seen.wait("heartbeat", held=1)
+        await said.wait()
+        # One may be under way that has not heard of it.
+        await rig.seen.wait("heartbeat", count=len(rig.seen.of("heartbeat", held=1)) + 2, held=1)
         record = await rig.job(job)
         assert record.progress == 0.5
         assert (record.progress_note or "").startswith("half\\x00way x")

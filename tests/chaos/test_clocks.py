@@ -18,6 +18,8 @@ pytestmark = pytest.mark.process
 WRONG_CLOCK = str(Path(__file__).with_name("wrong_clock"))
 SHIFTS = [("wall", "3600"), ("wall", "-3600"), ("all", "3600")]
 DELAY = 1.5
+LEASE = 3
+"""Kept while a machine stands still for two seconds."""
 
 
 def wrong(clocks: str, shift: str) -> dict[str, str]:
@@ -25,12 +27,12 @@ def wrong(clocks: str, shift: str) -> dict[str, str]:
 
 
 async def test_wrong_clocks_change_neither_due_times_nor_leases(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.1) as site:
+    async with Site(tmp_path, lease_seconds=LEASE, heartbeat_seconds=0.5, reclaim_seconds=0.1) as site:
         workers = [site.worker("-c", "3"), *[site.worker("-c", "3", **wrong(*each)) for each in SHIFTS]]
         for worker in workers:
             await worker.starts()
         assert_wrong(workers)
-        long = await site.add(*[program.work.call(2.5) for _ in range(11)])
+        long = await site.add(*[program.work.call(LEASE + 0.5) for _ in range(11)])
         ids = {each: str(uuid.uuid4()) for each in SHIFTS}
         for each, job_id in ids.items():
             site.start("-m", "tests.chaos.produce", str(DELAY), job_id, **wrong(*each))
@@ -73,13 +75,13 @@ async def test_a_file_that_was_made_with_a_wrong_clock_keeps_delays_and_leases(t
 
 
 async def make_with_wrong_clock(folder: Path, shift: str) -> None:
-    site = Site(folder, lease_seconds=1, reclaim_seconds=0.1)
+    site = Site(folder, lease_seconds=LEASE, heartbeat_seconds=0.5, reclaim_seconds=0.1)
     ids = [str(uuid.uuid4())]
     made = site.start("-m", "tests.chaos.produce", str(DELAY), *ids, **wrong("wall", shift))
     assert await made.ends() == 0
     async with site:
         await site.workers(1)
-        [long] = await site.add(program.work.call(2.5))
+        [long] = await site.add(program.work.call(LEASE + 0.5))
         await check_due(site, ids, is_true=False)
         await site.finished(long)
         assert await site.outcomes(long) == ["success"]
@@ -95,7 +97,7 @@ async def check_due(site: Site, ids: list[str], *, is_true: bool = True) -> None
             assert abs(datetime.now(UTC) - job.created) < timedelta(seconds=20)
         [done] = await site.finished(job)
         assert done.started is not None
-        assert timedelta() <= done.started - job.due < timedelta(seconds=2)
+        assert timedelta() <= done.started - job.due < timedelta(seconds=10)
 
 
 def assert_wrong(workers: list[Process]) -> None:

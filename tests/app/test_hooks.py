@@ -64,9 +64,9 @@ async def test_handlers_enqueue_without_opening_the_application(app: Holdfast) -
         job = await parent.enqueue()
     await app.worker().run(until_idle=True)
     async with app:
-        found = await app.get(await job.result(timeout=1))
+        found = await app.get(await job.result(timeout=10))
         assert found is not None
-        assert await found.result(timeout=1) == 5
+        assert await found.result(timeout=10) == 5
 
 
 async def test_blocking_handlers_enqueue_too(app: Holdfast) -> None:
@@ -81,7 +81,7 @@ async def test_blocking_handlers_enqueue_too(app: Holdfast) -> None:
     async with app:
         job = await parent.enqueue()
         await app.worker().run(until_idle=True)
-        found = await app.get(await job.result(timeout=1))
+        found = await app.get(await job.result(timeout=10))
         assert found is not None
-        assert await found.result(timeout=1) == 5
+        assert await found.result(timeout=10) == 5
     await asyncio.to_thread(app.sync.close)

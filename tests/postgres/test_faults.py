@@ -26,6 +26,8 @@ PASSING = (
 KILL = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'holdfast'"""
 CUT_OFF = ("08006", "40003", "57P01", "57P02", "57P04", "25P03", "25P04")
+SOON = 2.5
+"""Longer than a machine stands still; less than retries and the store's own patience take."""
 
 # Pausing a queue of such a name fails with that code, two times out of three.
 TRAP = f"""
@@ -132,11 +134,11 @@ async def test_what_the_driver_itself_refuses_is_no_outage(postgres_url: str) ->
     async with rig(postgres_url) as here:
         for session in (here.bare, here.resilient):
             took = await seconds(lambda: session.jobs.add([new_job(priority=2**70)]), StoreError)  # noqa: B023
-            assert took < 1
+            assert took < SOON
     wrong = open_store(f"{postgres_url}?target_session_attrs=writable")
-    assert await seconds(lambda: wrong.connect("any"), ConfigurationError) < 1
+    assert await seconds(lambda: wrong.connect("any"), ConfigurationError) < SOON
     absent = open_store(f"{postgres_url}_absent")
-    assert await seconds(lambda: absent.connect("any"), ConfigurationError) < 1
+    assert await seconds(lambda: absent.connect("any"), ConfigurationError) < SOON
 
 
 async def test_a_deadlock_is_done_again(postgres_url: str) -> None:
@@ -224,23 +226,29 @@ async def test_a_server_that_says_nothing_costs_no_more_than_the_timeout(postgre
             async with store.transactions.begin():
                 raise AssertionError("it must not begin")
 
+        # One connection is open, and its call is perhaps done; what waits for another is not.
+        assert await seconds(lambda: here.bare.jobs.add([job]), OutcomeUnknown) < SOON
+        assert await seconds(lambda: here.bare.jobs.add([job]), StoreUnavailable) < SOON
+        assert await seconds(transact, StoreUnavailable) < SOON
+        crowd = [seconds(lambda: here.bare.jobs.add([job]), StoreUnavailable) for _ in range(12)]
+        assert max(await asyncio.gather(*crowd)) < SOON
+        fresh = await seconds(lambda: store.connect("any"), StoreUnavailable)
+        assert fresh < SOON
+        here.proxy.speaking.set()
+        assert (await here.bare.jobs.add([job]))[0].record.id == job.id
+        await store.close()
+
+
+async def test_a_call_that_its_caller_gives_up_ends_at_once(postgres_url: str) -> None:
+    async with rig(postgres_url, "&timeout=30") as here:
+        await here.bare.jobs.add([new_job()])
+        here.proxy.speaking.clear()
+
         async def cut_short() -> None:
             async with asyncio.timeout(0.1):
                 await here.bare.jobs.add([new_job()])
 
-        # One connection is open, and its call is perhaps done; what waits for another is not.
-        assert await seconds(lambda: here.bare.jobs.add([job]), OutcomeUnknown) < 0.9
-        assert await seconds(lambda: here.bare.jobs.add([job]), StoreUnavailable) < 0.9
-        assert await seconds(transact, StoreUnavailable) < 0.9
-        crowd = [seconds(lambda: here.bare.jobs.add([job]), StoreUnavailable) for _ in range(12)]
-        assert max(await asyncio.gather(*crowd)) < 0.9
-        fresh = await seconds(lambda: store.connect("any"), StoreUnavailable)
-        assert fresh < 0.9
-        here.proxy.speaking.set()
-        assert (await here.bare.jobs.add([job]))[0].record.id == job.id
-        here.proxy.speaking.clear()
-        assert await seconds(cut_short, TimeoutError) < 0.3
-        await store.close()
+        assert await seconds(cut_short, TimeoutError) < SOON
 
 
 async def test_a_transaction_on_a_server_that_falls_silent_ends_soon(postgres_url: str) -> None:
@@ -252,7 +260,7 @@ async def test_a_transaction_on_a_server_that_falls_silent_ends_soon(postgres_ur
                 here.proxy.speaking.clear()
                 raise KeyError("the handler's own")
 
-        assert await seconds(transact, KeyError) < 3
+        assert await seconds(transact, KeyError) < 10
         here.proxy.speaking.set()
         await store.close()
 
@@ -270,7 +278,7 @@ async def test_a_commit_that_is_not_answered_is_waited_for_no_longer_than_the_ti
                 await store.transactions.add_in(connection, here.namespace, [job])
                 here.proxy.lose("^COMMIT", is_silent=True)
 
-        assert await seconds(transact, OutcomeUnknown) < 1.6
+        assert await seconds(transact, OutcomeUnknown) < 0.6 + SOON
         assert await here.plain.jobs.get(job.id) is not None
         await store.close()
 

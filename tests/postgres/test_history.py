@@ -218,7 +218,7 @@ async def test_a_transaction_that_has_the_tables_delays_the_drop_and_stops_nobod
                 assert first in archive.days()
         finally:
             await connection.close()
-        assert worst < 0.5  # a lock is waited for 50 ms; the rest is a busy machine
+        assert worst < 1.5  # a lock is waited for 50 ms; the rest is a busy machine
         assert await prune(session) == 0  # not at once: a minute later
         archive.clock.advance(61)
         assert await prune(session) == 10

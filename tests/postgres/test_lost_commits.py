@@ -141,7 +141,7 @@ async def test_a_transaction_that_its_handler_forgot_does_not_hold_up_the_worker
     async with shop.app as app, app.worker():
         job = await forgets.enqueue()
         for number in range(20):
-            assert await (await plain.enqueue(number)).result(timeout=5) == number
+            assert await (await plain.enqueue(number)).result(timeout=10) == number
         forgotten[0].terminate()
         await job.result(timeout=10)
         assert await shop.outcomes(job) == ["lost", "success"]
@@ -208,9 +208,9 @@ async def test_transactions_that_find_no_connection_are_told_in_time_and_the_wor
             assert await asyncio.to_thread(entered.acquire, timeout=10)
         refused = await app.tasks[way].enqueue()
         for number in range(10):
-            assert await (await plain.enqueue(number)).result(timeout=2) == number
+            assert await (await plain.enqueue(number)).result(timeout=10) == number
         with pytest.raises(JobFailed, match=r"StoreUnavailable: .*all 2 connections were in use for 0\.5 s"):
-            await refused.result(timeout=5)
+            await refused.result(timeout=10)
         over.set()
         for job in held:
             await job.result(timeout=10)

@@ -213,7 +213,7 @@ def is_running(job: Any) -> bool:
     return bool(job.state == "running")
 
 
-QUICK: dict[str, Any] = {"lease_seconds": 2, "heartbeat_seconds": 0.1, "call_timeout_seconds": 1}
+QUICK: dict[str, Any] = {"lease_seconds": 2.5, "heartbeat_seconds": 0.1, "call_timeout_seconds": 2}
 
 
 async def lease_end(shop: Shop, job: Any) -> int:
@@ -226,7 +226,7 @@ async def longer_than_a_lease(shop: Shop, job: Any) -> AsyncGenerator[None]:
     """Leaves once the job's lease has been prolonged by more than its length since entering."""
     begin = await lease_end(shop, job)
     yield
-    await until_async(lambda: lease_end(shop, job), "many beats", (begin + 2_500_000).__lt__)
+    await until_async(lambda: lease_end(shop, job), "many beats", (begin + 2_600_000).__lt__)
 
 
 @pytest.mark.parametrize(("way", "isolation"), WAYS)
@@ -324,7 +324,7 @@ async def test_a_completion_that_is_not_committed_for_long_keeps_its_lease_and_n
         await here.pause.entered()
         async with longer_than_a_lease(shop, job):
             for number in range(10):
-                assert await (await here.quick.enqueue(number)).result(timeout=1) == number
+                assert await (await here.quick.enqueue(number)).result(timeout=10) == number
         found = await app.get(job.id)
         assert found is not None
         assert found.state == "running"
@@ -348,7 +348,7 @@ async def test_an_expired_lease_is_not_reclaimed_from_a_completion_under_way_and
         await expire(shop, job)
         # Each of the other worker's sweeps finds it expired; the ones that follow show that none got stuck.
         for number in range(10):
-            assert await (await here.quick.enqueue(number)).result(timeout=1) == number
+            assert await (await here.quick.enqueue(number)).result(timeout=10) == number
             await asyncio.sleep(0.05)
         here.pause.end()
         await job.result(timeout=10)

@@ -35,7 +35,7 @@ def memory_group() -> Iterator[str | None]:
 async def test_a_child_that_dies_is_a_failed_attempt_and_its_worker_lives(
     tmp_path: Path, memory_group: str | None
 ) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         [worker] = await site.workers(1)
         calls = [program.kill_child.call(how) for how in program.KINDS]
         jobs = await site.add(*calls, program.eat_memory.call(memory_group))
@@ -73,7 +73,7 @@ async def find_out(folder: Path, how: str) -> None:
 
 
 async def test_jobs_of_a_crashed_worker_that_run_long_do_not_keep_others_from_running(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.2) as site:
+    async with Site(tmp_path, lease_seconds=3, reclaim_seconds=0.2) as site:
         [crashed] = await site.workers(1, "-c", "8")
         suspects = await site.add(*[program.wait_for.call("gate") for _ in range(8)])
         await until(lambda: len(site.effects("began")), "all are under way", (8).__eq__)

@@ -48,7 +48,7 @@ async def test_a_ledger_has_one_row_for_each_job_though_workers_are_killed_at_ra
 
 
 async def test_an_attempt_that_was_superseded_commits_nothing(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.2) as site:
+    async with Site(tmp_path, lease_seconds=2.5, heartbeat_seconds=0.25, reclaim_seconds=0.2) as site:
         site.query("CREATE TABLE ledger (job TEXT NOT NULL, token INTEGER NOT NULL)")
         [frozen] = await site.workers(1)
         jobs = await site.add(program.pay_blocking.call("gate"), program.pay_by_own_connection.call("gate"))
@@ -99,7 +99,7 @@ async def test_a_transaction_that_was_cancelled_before_it_began_leaves_no_lock(t
             await until(lambda: names().count(TRANSACTION), "they wait for the lock", (3).__eq__)
             for task in cut_off:
                 task.cancel()
-            await asyncio.wait(cut_off, timeout=1)
+            await asyncio.wait(cut_off, timeout=5)
             assert all(task.cancelled() for task in cut_off), "they do not wait for the lock any longer"
             connection.execute("ROLLBACK")
         await until(lambda: names().count(TRANSACTION), "their threads have ended", (0).__eq__)

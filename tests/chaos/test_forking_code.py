@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 
 async def test_a_signal_to_a_fork_of_a_handler_does_not_reach_the_worker(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         [worker] = await site.workers(1)
         jobs = await site.add(program.end_a_fork.call(), program.use_a_pool.call())
         await site.finished(*jobs)
@@ -24,7 +24,7 @@ async def test_a_signal_to_a_fork_of_a_handler_does_not_reach_the_worker(tmp_pat
 
 
 async def test_a_fork_that_returns_from_its_handler_is_no_second_worker(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         await site.workers(1, "-c", "3")
         ways = (
             program.return_twice_from_loop,
@@ -43,7 +43,7 @@ async def test_a_fork_that_returns_from_its_handler_is_no_second_worker(tmp_path
 
 
 async def test_a_child_that_dies_is_noticed_though_what_it_started_lives_on(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         [worker] = await site.workers(1)
         try:
             [job] = await site.add(program.leave_an_orphan.call("gate"))

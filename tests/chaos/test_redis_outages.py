@@ -21,7 +21,7 @@ from tests.servers.redis_sentinel import RedisSentinel
 
 pytestmark = pytest.mark.process
 
-SOON = 6.0
+SOON = 8.0
 """Seconds within which workers claim again, once the server is back: about two, more if busy."""
 
 

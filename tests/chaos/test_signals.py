@@ -18,7 +18,7 @@ CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
 async def test_the_first_signal_lets_running_jobs_finish_and_gives_back_the_rest(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         [worker] = await site.workers(1, "-c", "2")
         running = await site.add(program.wait_for.call("gate"), program.wait_in_thread.call("gate"))
         for job in running:
@@ -75,7 +75,7 @@ async def test_a_handler_that_does_not_stop_is_left_behind_and_its_job_taken_ove
 
 
 async def test_a_supervisor_replaces_what_dies_and_ends_all_when_told(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.2) as site:
+    async with Site(tmp_path, lease_seconds=3, reclaim_seconds=0.2) as site:
         supervisor = site.worker("--processes", "2")
         await supervisor.says(STARTED, times=2)
         [job] = await site.add(program.wait_for.call("gate"))
@@ -94,7 +94,7 @@ async def test_a_supervisor_replaces_what_dies_and_ends_all_when_told(tmp_path: 
 
 
 async def test_workers_drain_when_their_supervisor_is_killed(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         supervisor = site.worker("--processes", "2")
         await supervisor.says(STARTED, times=2)
         [job] = await site.add(program.wait_for.call("gate"))

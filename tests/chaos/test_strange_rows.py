@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 
 async def test_a_job_of_an_unknown_task_waits_until_a_worker_comes_that_knows_it(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         await site.workers(1)
         [stranger] = await site.add(program.newcomer.call())
         others = await site.add(*[program.work.call() for _ in range(5)])
@@ -44,7 +44,7 @@ DAMAGE = (
 
 
 async def test_rows_that_cannot_be_decoded_are_dead_lettered_and_the_worker_lives(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         jobs = await site.add(*[program.work.call() for _ in DAMAGE])
         others = await site.add(*[program.work.call() for _ in range(5)])
         for job, sql in zip(jobs, DAMAGE, strict=True):
@@ -61,7 +61,7 @@ async def test_rows_that_cannot_be_decoded_are_dead_lettered_and_the_worker_live
 
 
 async def test_names_in_rows_are_never_imported(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, lease_seconds=60) as site:
         jobs = await site.add(*[program.work.call() for _ in range(3)])
         for job, name in zip(jobs, ("os.system", "builtins:eval", "tests.chaos.program:die"), strict=True):
             site.query("UPDATE holdfast_job SET task = ? WHERE id = ?", name, job.id)

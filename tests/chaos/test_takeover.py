@@ -18,7 +18,7 @@ SUPERSEDED = ["superseded", "success"]
 
 
 async def test_another_worker_takes_over_from_one_that_is_killed(tmp_path: Path) -> None:
-    async with Site(tmp_path) as site:
+    async with Site(tmp_path, heartbeat_seconds=0.25) as site:
         workers = {worker.pid: worker for worker in await site.workers(2)}
         [job] = await site.add(program.wait_for.call("gate"))
         first = await site.began(job)
@@ -51,7 +51,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_and_works
 
 
 async def thaw_after_take_over(folder: Path, call: Call) -> None:
-    async with Site(folder, reclaim_seconds=0.5) as site:
+    async with Site(folder, heartbeat_seconds=0.25, reclaim_seconds=0.5) as site:
         [frozen] = await site.workers(1)
         [job] = await site.add(call)
         first = await site.began(job)
@@ -74,7 +74,7 @@ async def thaw_after_take_over(folder: Path, call: Call) -> None:
 
 
 async def thaw_beside_the_rival(folder: Path) -> None:
-    async with Site(folder, reclaim_seconds=0.5) as site:
+    async with Site(folder, heartbeat_seconds=0.25, reclaim_seconds=0.5) as site:
         [frozen] = await site.workers(1)
         [job] = await site.add(program.wait_for_own_gate.call())
         await site.began(job)
@@ -92,9 +92,9 @@ async def thaw_beside_the_rival(folder: Path) -> None:
 
 
 async def test_a_handler_that_blocks_event_loop_or_interpreter_keeps_its_lease(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=1, reclaim_seconds=0.2) as site:
+    async with Site(tmp_path, lease_seconds=3, heartbeat_seconds=0.5, reclaim_seconds=0.2) as site:
         await site.workers(3, "-c", "1")
-        jobs = await site.add(program.block_the_loop.call(3.0), program.gil_in_process.call(3.0))
+        jobs = await site.add(program.block_the_loop.call(4.0), program.gil_in_process.call(4.0))
         await site.finished(*jobs)
         for job in jobs:
             assert await site.outcomes(job) == ["success"]
@@ -126,7 +126,9 @@ async def hold_alone(folder: Path) -> None:
 
 
 async def test_a_handler_that_swallows_cancellation_costs_its_slot_and_nothing_else(tmp_path: Path) -> None:
-    async with Site(tmp_path, kill_seconds=0.2, concurrency=2) as site:
+    async with Site(
+        tmp_path, lease_seconds=60, heartbeat_seconds=0.25, kill_seconds=0.2, concurrency=2
+    ) as site:
         [worker] = await site.workers(1)
         [job] = await site.add(program.swallow.call("gate"))
         await site.began(job)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 
 def rig(**settings: Any) -> Rig:
-    made = Rig(**settings)
+    made = Rig(**{"kill_seconds": 1.5, **settings})
     made.registry = tasks.app.registry
     return made
 

@@ -28,6 +28,7 @@ from holdfast.model.records import (
     AttemptRecord,
     Edit,
     Extension,
+    Handed,
     Held,
     JobRecord,
     LockAnswer,
@@ -90,6 +91,13 @@ class JobStore(Protocol):
 
         With `repeat`, if anything is wanted, jobs that this (worker, seq) claimed and still holds are given
         back as they stand, registered or not, and nothing new is claimed if there are any.
+
+        A want that `stands` and was not fulfilled whole may be kept by the store, which then says so, until
+        the worker's next tick that names it as `stood`. Meanwhile a job that is added and due may be claimed
+        for it, as by a tick of its own: at most once, for as many as are still wanted. Then the want stands
+        no longer, and its session is told (`Handovers`), which may fail. Jobs that were claimed for the
+        want that `stood`, and are still held, are given by the tick in any case, whatever else it wants; so
+        are those of this seq, if it is a `repeat`. If there are any, nothing new is claimed.
         """
         ...
 
@@ -238,7 +246,20 @@ class Wakeups(Protocol):
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Calls `wake`, from any thread, soon after something was added, became due or was asked to stop.
 
-        Gives back a function that ends the listening.
+        Jobs that were claimed in the step that added them need no hint. Gives back a function that ends the
+        listening.
+        """
+        ...
+
+
+@runtime_checkable
+class Handovers(Wakeups, Protocol):
+    """Wake-ups of a session whose store claims for wants that stand."""
+
+    def receive(self, take: Callable[[Handed], None]) -> Callable[[], None]:
+        """Calls `take`, in the session's event loop, with what was claimed for a want that stood.
+
+        As long as nobody receives, no want of the session stands. Gives back a function that ends it.
         """
         ...
 

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.engine.exchange import Exchange, GaveUp
 from holdfast.engine.pump import Pump
+from holdfast.engine.standing import Standing
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord, Tick
@@ -210,7 +211,14 @@ async def test_giving_up_just_when_a_call_runs_out_of_time_harms_nothing() -> No
     rig.faults.plan("tick", hangs=True, times=float("inf"))
     jobs = (await rig.store.connect("default")).jobs
     exchange = Exchange(
-        jobs, "worker", count(1), 0.01, rig.notices, lambda hold, why: pytest.fail(why), lambda: None
+        jobs,
+        "worker",
+        count(1),
+        Standing(lambda jobs, sent: None),
+        0.01,
+        rig.notices,
+        lambda hold, why: pytest.fail(why),
+        lambda: None,
     )
     sending = asyncio.create_task(exchange.send([], None))
     loop = asyncio.get_running_loop()

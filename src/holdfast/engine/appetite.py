@@ -26,7 +26,7 @@ class Appetite:
 
     Jobs are claimed ahead of the free slots by Little's law: what the slots can finish during one round trip
     and a moment more, at the pace of the last attempts. For slow jobs that is nothing, so none is held back
-    from other workers.
+    from other workers. With `stands` the store may keep what it could not fulfil.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Appetite:
         self._run_time: float | None = None
         self._round_trip = 0.0
         self.hungry = True
+        self.stands = False
 
     def want(self, free: int, waiting: int) -> Want | None:
         """What to claim with so many free slots and so many jobs waiting for one; None if nothing."""
@@ -51,7 +52,13 @@ class Appetite:
         if limit <= 0:
             return None
         self.hungry = False
-        return Want(queues=self._order(), tasks=self._registry.names, limit=limit, lease=self._lease)
+        return Want(
+            queues=self._order(),
+            tasks=self._registry.names,
+            limit=limit,
+            lease=self._lease,
+            stands=self.stands,
+        )
 
     def _order(self) -> tuple[str, ...]:
         """The queues as the strategy wants them; as they are if it fails, since it may be the user's own."""
@@ -80,8 +87,11 @@ class Appetite:
         return int(pace * (self._round_trip * HEADROOM + MOMENT))
 
     def feed(self, want: Want, ticked: Ticked) -> None:
-        """Learns what the store had: as much as was wanted means that there may be more."""
-        if len(ticked.claimed) >= want.limit:
+        """Learns what the store had: as much as was wanted means that there may be more.
+
+        So do jobs that had been claimed before, which were all that it gave.
+        """
+        if len(ticked.claimed) >= want.limit or ticked.handed:
             self.hungry = True
         self._next_due = None if ticked.next_due is None else now() + ticked.next_due / SECOND
 

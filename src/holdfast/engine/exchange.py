@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.notices import Notices
 from holdfast.engine.outage import Outage, pauses
+from holdfast.engine.standing import Standing
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.records import Move, Tick, Ticked, Verdict, Want
 from holdfast.store import JobStore
@@ -47,9 +48,10 @@ class Answer:
 class Exchange:
     """Sends ticks of one worker, one at a time.
 
-    `seqs` numbers them, for all exchanges of the worker. `unrecordable` gives the move to record instead of
-    one that cannot be. `cut_off` is called when the caller is cancelled while a tick is under way: its answer
-    is still waited for, once, because what it claimed would otherwise be held by nobody.
+    `seqs` numbers them, for all exchanges of the worker, and `standing` knows which want stands.
+    `unrecordable` gives the move to record instead of one that cannot be. `cut_off` is called when the caller
+    is cancelled while a tick is under way: its answer is still waited for, once, because what it claimed
+    would otherwise be held by nobody.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Exchange:
         jobs: JobStore,
         worker: str,
         seqs: Iterator[int],
+        standing: Standing,
         call_timeout: float,
         notices: Notices,
         unrecordable: Callable[[Hold, str], Move],
@@ -69,6 +72,7 @@ class Exchange:
         self._unrecordable = unrecordable
         self._cut_off = cut_off
         self._seqs = seqs
+        self._standing = standing
         self.is_busy = False
         self.is_unsettled = False
         self._is_over = False
@@ -98,6 +102,21 @@ class Exchange:
 
     async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:
         tick = Tick(worker=self._worker, seq=next(self._seqs), moves=[move for _, move in reports], want=want)
+        stood_from = self._standing.leaves(tick)
+        try:
+            ticked, sent = await self._repeat(tick)
+        except GaveUp:
+            raise
+        except Exception:
+            self._standing.refused(tick)
+            raise
+        if ticked.handed:
+            sent = min(sent, stood_from)
+        ticked.claimed += self._standing.answered(tick, ticked)
+        return Answer(reports, ticked.verdicts, ticked, sent)
+
+    async def _repeat(self, tick: Tick) -> tuple[Ticked, float]:
+        """The answer, and when the call that made the claims left at the earliest."""
         sent: float | None = None
         waits = pauses()
         while True:
@@ -119,7 +138,7 @@ class Exchange:
                 self._outage.failed(error)
             else:
                 self._outage.succeeded()
-                return Answer(reports, ticked.verdicts, ticked, sent)
+                return ticked, sent
             finally:
                 self._waiting = None
             self.is_unsettled = True

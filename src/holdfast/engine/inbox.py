@@ -8,7 +8,7 @@ from holdfast.engine.ledger import Ledger
 from holdfast.engine.slots import Slots
 from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop
-from holdfast.model.records import Ticked, Verdict
+from holdfast.model.records import JobRecord, Ticked, Verdict
 
 
 class Inbox:
@@ -44,6 +44,11 @@ class Inbox:
                 self._ledger.settle(hold, move, verdict)
         if answer.ticked is not None:
             self._take_jobs(answer.ticked, answer.sent)
+        self._slots.fill()
+
+    def receive(self, claimed: list[JobRecord], sent: float) -> None:
+        """Fills the slots with jobs that came without being asked for."""
+        self._slots.buffer += self._ledger.take(claimed, sent)
         self._slots.fill()
 
     def _take_jobs(self, ticked: Ticked, sent: float) -> None:

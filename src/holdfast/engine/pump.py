@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
 
@@ -26,13 +27,14 @@ from holdfast.engine.outbox import Outbox
 from holdfast.engine.registration import Registration
 from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
+from holdfast.engine.standing import Standing
 from holdfast.model.outcome import Stop, Succeeded, start
-from holdfast.model.records import Move, WorkerRecord
+from holdfast.model.records import JobRecord, Move, WorkerRecord
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
-from holdfast.store import Session
+from holdfast.store import Handovers, Session
 
 log = logging.getLogger("holdfast.worker")
 
@@ -84,12 +86,14 @@ class Pump:
             runner, settings.concurrency, settings.kill_seconds, self._report, self._verify, self._stuck
         )
         self._inbox = Inbox(self.slots, ledger)
+        self._standing = Standing(self._handed)
         seqs = itertools.count(1)
         self._first, self._second = (
             Exchange(
                 session.jobs,
                 worker.id,
                 seqs,
+                self._standing,
                 settings.timing.call_timeout / SECOND,
                 notices,
                 self.slots.unrecordable,
@@ -104,9 +108,8 @@ class Pump:
 
         However it ends, no attempt is left running that could have been ended.
         """
-        wakeups = self._session.wakeups
-        end_listening = wakeups.listen(self.wake) if wakeups is not None else None
         crowd = self._loop.create_task(self._serve_crowd())
+        listening = self._listen(until_idle=until_idle)
         try:
             with guarding(self._loop):
                 await self._serve(until_idle=until_idle)
@@ -116,7 +119,7 @@ class Pump:
                 await self._serve(until_idle=False)
             raise
         finally:
-            if end_listening is not None:
+            for end_listening in listening:
                 end_listening()
             for timer in self._timers:
                 timer.cancel()
@@ -127,12 +130,24 @@ class Pump:
         if self._was_cut_off:
             raise asyncio.CancelledError
 
+    def _listen(self, *, until_idle: bool) -> list[Callable[[], None]]:
+        """Hears of work. One who serves until nothing is left lets nothing be claimed for it at its end."""
+        wakeups = self._session.wakeups
+        if wakeups is None:
+            return []
+        listening = [wakeups.listen(self.wake)]
+        if isinstance(wakeups, Handovers) and not until_idle:
+            listening.append(wakeups.receive(self._standing.receive))
+            self._appetite.stands = True
+        return listening
+
     def stop(self, grace: float) -> None:
         """Claims nothing more, gives back what waits, and lets running attempts go on for `grace` seconds.
 
         Then they are told to stop, have `kill_seconds` for that, and the store as long again to hear of it.
         """
         self._is_stopping = True
+        self._standing.end()
         self.slots.shut()
         if grace > 0:
             self._timers.append(self._loop.call_later(grace, self._force))
@@ -214,7 +229,7 @@ class Pump:
         if len(self._outbox) or self._second.is_busy or self._confirmations:
             return False
         if self._is_stopping:
-            return not slots.buffer and slots.running <= slots.stuck
+            return not slots.buffer and slots.running <= slots.stuck and not self._standing.is_to_end
         if not until_idle or self._appetite.hungry or not self._registration.holds:
             return False
         return len(self._ledger) <= len(slots.stuck)
@@ -231,7 +246,8 @@ class Pump:
         if now() - self._reviewed > REVIEW_SECONDS:
             self._review()
         reports = self._outbox.take()
-        if not reports and want is None and not self._wants_to_listen():
+        is_silent = not reports and want is None and not self._standing.is_to_end
+        if is_silent and not self._wants_to_listen():
             self._inbox.take_in()
             return
         sent = now()
@@ -325,6 +341,11 @@ class Pump:
         self._was_cut_off = True
         self.stop(0)
 
+    def _handed(self, claimed: list[JobRecord], sent: float) -> None:
+        """The store has claimed jobs for this worker, or calls it to claim some."""
+        self._inbox.receive(claimed, sent)
+        self._woken()
+
     def _woken(self) -> None:
         self._appetite.hungry = True
         self._kick.set()
@@ -357,4 +378,6 @@ class Pump:
             return False
         may_claim = not self._is_stopping and self._registration.holds
         has_room = slots.free > slots.waiting + self._asked
+        if self._standing.is_to_end:
+            return True
         return bool(self._outbox) or (self._appetite.hungry and may_claim and has_room)

@@ -163,18 +163,23 @@ class Verdict(StrEnum):
 
 
 class Want(msgspec.Struct, kw_only=True, frozen=True):
-    """What a worker would claim: up to `limit` jobs, queues served in this order, of these tasks only."""
+    """What a worker would claim: up to `limit` jobs, queues served in this order, of these tasks only.
+
+    With `stands` the store may keep what it could not fulfil, and hand over jobs that are added later.
+    """
 
     queues: tuple[str, ...]
     tasks: frozenset[str]
     limit: int
     lease: int
+    stands: bool = False
 
 
 class Tick(msgspec.Struct, kw_only=True):
     """One exchange of a worker with the store.
 
-    `repeat` marks the resending of a tick whose answer was lost.
+    `repeat` marks the resending of a tick whose answer was lost. `stood` is the seq of the worker's tick
+    whose want stood until now, as far as it knows.
     """
 
     worker: str
@@ -182,6 +187,7 @@ class Tick(msgspec.Struct, kw_only=True):
     moves: list[Move]
     want: Want | None = None
     repeat: bool = False
+    stood: int | None = None
 
 
 class Ticked(msgspec.Struct, kw_only=True):
@@ -191,7 +197,8 @@ class Ticked(msgspec.Struct, kw_only=True):
     holds after the tick and that were asked to stop, by job. `paused` are those of the wanted queues that
     are paused. `next_due` is how long until the next job that is not due yet is, of any task, in the wanted
     queues that are not paused; None if there is none. `registered` is False when the store does not know the
-    worker as live; then nothing was claimed.
+    worker as live; then nothing was claimed. `handed` tells how many of the claimed jobs, the first ones,
+    were claimed for the want that stood. `stands` tells that the store keeps the rest of this want.
     """
 
     verdicts: list[Verdict]
@@ -200,6 +207,20 @@ class Ticked(msgspec.Struct, kw_only=True):
     paused: frozenset[str]
     next_due: int | None
     registered: bool
+    handed: int = 0
+    stands: bool = False
+
+
+class Handed(msgspec.Struct, kw_only=True, frozen=True):
+    """Jobs that were claimed for a want that stands no longer: the one of this worker's tick `seq`.
+
+    That was done `after` so many microseconds of the store's clock. Without jobs it is a hint to ask.
+    """
+
+    worker: str
+    seq: int
+    after: int
+    claimed: list[JobRecord]
 
 
 class Extension(msgspec.Struct, kw_only=True, frozen=True, gc=False):

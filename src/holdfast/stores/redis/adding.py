@@ -1,14 +1,16 @@
 """Jobs on their way in, and the answer."""
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 import msgspec
 
 from holdfast.model.records import Added, NewJob, as_added
-from holdfast.stores.redis.records import body_of, job, number
+from holdfast.stores.redis.records import body_of, job, number, sortable
 
 _encode = msgspec.msgpack.encode
+_LENGTH = Struct(">H")
 
 
 def flat(jobs: Sequence[NewJob], first: int, bodies: list[bytes]) -> list[Any]:
@@ -38,10 +40,25 @@ def packed(jobs: Sequence[NewJob], first: int) -> list[bytes]:
     return [_encode({"ids": [new.id for new in jobs], "jobs": values}), *bodies]
 
 
-def answers(jobs: Sequence[NewJob], told: list[Any]) -> list[Added]:
-    """One answer for each job: when it was made, or what stood there."""
-    now = int(told[0])
-    stood: dict[int, list[Any]] = dict(told[1:])
+def is_lone(jobs: Sequence[NewJob]) -> bool:
+    """Whether this is the most usual case: one new job that is due at once."""
+    if len(jobs) != 1:
+        return False
+    [new] = jobs
+    return new.fresh and new.due is None and new.delay <= 0 and new.key is None
+
+
+def lone(new: NewJob) -> tuple[object, ...]:
+    """The arguments of the script for such a job."""
+    queue, task = new.queue.encode(), new.task.encode()
+    names = b"%b%b%b%b\0\0" % (_LENGTH.pack(len(queue)), queue, _LENGTH.pack(len(task)), task)
+    lease = -1 if new.lease is None else new.lease
+    return new.id, queue, task, body_of(new), sortable(new.priority), names, lease
+
+
+def answers(jobs: Sequence[NewJob], now: int, told: list[Any]) -> list[Added]:
+    """One answer for each job: as it was made, or what stood there."""
+    stood: dict[int, list[Any]] = dict(told)
     return [
         _stood(new, stood[turn]) if turn in stood else Added(record=as_added(new, now), created=True)
         for turn, new in enumerate(jobs, start=1)

@@ -55,6 +55,10 @@ class Bell:
         if not told and self._timer is None and self._database.address.notify:
             self._timer = self._loop.call_at(self._last + WINDOW, self._ring)
 
+    def spared(self) -> None:
+        """Says that a script was run and that there was nothing to tell, so that the next one may."""
+        self._last = float("-inf")
+
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -22,10 +22,11 @@ from holdfast.model.records import (
     Want,
 )
 from holdfast.stores.plain import may_wake
-from holdfast.stores.redis.adding import answers, packed
+from holdfast.stores.redis.adding import answers, is_lone, lone, packed
 from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
+from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.redis.moving import Batch
 from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
 
@@ -33,7 +34,7 @@ PRUNED: Final = 1_000
 """How many finished jobs one call looks at. Those that were deleted before are among them."""
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
-_FIRST = {"add": 4, "tick": 9}
+_FIRST = {"add": 4, "tick": 11}
 """Where the arguments begin to which others refer, as a script counts them."""
 
 _encode = msgspec.msgpack.encode
@@ -43,17 +44,26 @@ _as_text = msgspec.json.encode
 class RedisJobs:
     """Jobs of one namespace."""
 
-    def __init__(self, database: Database, bell: Bell) -> None:
+    def __init__(self, database: Database, bell: Bell, wakeups: RedisWakeups) -> None:
         self._database = database
         self._bell = bell
+        self._wakeups = wakeups
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
             return []
         wake = self._bell.strike()
-        told = await self._database.run("add", wake, *packed(jobs, _FIRST["add"]))
-        self._bell.struck(wake)
-        return answers(jobs, told)
+        told = None
+        if is_lone(jobs):
+            told = await self._database.run("lone", wake, *lone(jobs[0]))
+        if told is None:
+            told = await self._database.run("add", wake, *packed(jobs, _FIRST["add"]))
+        now, is_untold, *stood = told
+        if is_untold:
+            self._bell.struck(wake)
+        elif wake:
+            self._bell.spared()
+        return answers(jobs, int(now), stood)
 
     async def tick(self, tick: Tick) -> Ticked:
         batch = Batch(tick.moves, _FIRST["tick"])
@@ -70,6 +80,8 @@ class RedisJobs:
             records,
             bodies,
             extras,
+            handed,
+            stands,
         ) = await self._database.run(
             "tick" if batch.others or tick.repeat else "tick_plain",
             wake,
@@ -79,6 +91,8 @@ class RedisJobs:
             batch.plain,
             batch.others,
             _encode(want) if want else b"",
+            self._wakeups.ear if want and want.stands else b"",
+            b"" if tick.stood is None else tick.stood,
             *batch.values,
         )
         if wakes:
@@ -86,7 +100,7 @@ class RedisJobs:
         claimed = list(map(made, records, bodies))
         for place, *beside in extras:
             claimed[place] = made(records[place], bodies[place], *beside)
-        if tick.repeat and want:
+        if tick.repeat and want and not handed:
             _sort(claimed, want)
         return Ticked(
             verdicts=batch.verdicts(refused, verdicts),
@@ -95,6 +109,8 @@ class RedisJobs:
             paused=frozenset(queue.decode() for queue in paused),
             next_due=None if next_due is None else int(next_due),
             registered=registered == 1,
+            handed=handed,
+            stands=stands == 1,
         )
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:

@@ -7,12 +7,16 @@ import asyncio
 import contextlib
 import logging
 import random
+import secrets
+from collections.abc import Callable
 from typing import Final
 
+from holdfast.model.records import Handed
 from holdfast.stores.hearing import Hearing
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.database import Database
+from holdfast.stores.redis.handing import handed
 from holdfast.stores.redis.wire import FAULTS, Wire
 from holdfast.stores.waiters import Waiters
 
@@ -24,12 +28,29 @@ _log = logging.getLogger("holdfast.store")
 
 
 class RedisWakeups(Hearing):
-    """Wake-ups of one namespace for the event loop of one session."""
+    """Wake-ups of one namespace for the event loop of one session.
+
+    `ear` is where the session hears of jobs that are handed to it: empty as long as nobody would take them.
+    """
 
     def __init__(self, database: Database, listeners: Listeners, waiters: Waiters) -> None:
         super().__init__(listeners, notify=database.address.notify)
         self._database = database
         self._waiters = waiters
+        self._name = b"ear:" + secrets.token_hex(8).encode()
+        self._takers: tuple[Callable[[Handed], None], ...] = ()
+
+    @property
+    def ear(self) -> bytes:
+        return self._name if self._takers and not self.is_deaf else b""
+
+    def receive(self, take: Callable[[Handed], None]) -> Callable[[], None]:
+        self._takers = (*self._takers, take)
+
+        def stop() -> None:
+            self._takers = tuple(other for other in self._takers if other is not take)
+
+        return stop
 
     async def _serve(self) -> None:
         """Listens until nobody has wanted it for a while."""
@@ -55,6 +76,7 @@ class RedisWakeups(Hearing):
         async with asyncio.timeout(self._database.address.patience):
             await wire.ask("SUBSCRIBE", self._database.prefix + b"wake")
             await wire.ask("SUBSCRIBE", self._database.prefix + b"turn")
+            await wire.ask("SUBSCRIBE", self._database.prefix + self._name)
         self.is_deaf = False
         self._listeners.wake()
         self._waiters.wake_all()
@@ -68,7 +90,10 @@ class RedisWakeups(Hearing):
                     await wire.ask("PING")
 
     def _heard(self, channel: bytes, told: bytes) -> None:
-        if channel.endswith(b"turn"):
+        if channel.endswith(self._name):
+            for take in self._takers:
+                take(handed(told))
+        elif channel.endswith(b"turn"):
             teller, _, owner = told.decode().partition(" ")
             if teller != self._waiters.mark:
                 self._waiters.wake([owner])

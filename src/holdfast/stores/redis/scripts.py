@@ -5,10 +5,10 @@ from functools import lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
-_CLAIM = ("succeeding", "promoting", "claiming", "ring", "tick")
+_CLAIM = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring", "tick")
 _PARTS: dict[str, tuple[str, ...]] = {
-    "add": ("waiting", "jobs", "adding", "ring", "add"),
-    "tick": ("waiting", "jobs", "adding", "late", "moving", "repeating", *_CLAIM),
+    "add": ("waiting", "jobs", "adding", "clock", "standing", "handing", "ring", "add"),
+    "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
     "extend": ("waiting", "jobs", "extend"),
     "expired": ("expired",),
@@ -46,6 +46,6 @@ class Script:
 @lru_cache(maxsize=64)
 def script(name: str) -> Script:
     source = files("holdfast.stores.redis") / "scripts"
-    parts = ("base", *_PARTS[name])
+    parts = ("base", *_PARTS[name]) if name in _PARTS else (name,)
     text = "\n".join((source / f"{part}.lua").read_text(encoding="utf-8") for part in parts).encode()
     return Script(name, text, sha1(text, usedforsecurity=False).hexdigest().encode())

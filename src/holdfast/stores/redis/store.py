@@ -31,9 +31,9 @@ class RedisSession:
         self._database = database
         self._bell = Bell(database, listeners)
         self._is_closed = False
-        self.jobs = RedisJobs(database, self._bell)
-        self.fleet = RedisFleet(database, self._bell)
         self.wakeups = RedisWakeups(database, listeners, waiters)
+        self.jobs = RedisJobs(database, self._bell, self.wakeups)
+        self.fleet = RedisFleet(database, self._bell)
         self.locks = RedisLocks(database, waiters, self.wakeups)
 
     async def close(self) -> None:

@@ -6,10 +6,12 @@ for turn = 1, #values.ids do
   local found = F.add(values.jobs, (turn - 1) * NEW + 1)
   if found then stood[#stood + 1] = {turn, found.id} end
 end
+F.hand_out()
 F.save()
-local answer = {string.format('%.0f', now)}
+F.tell()
+local answer = {string.format('%.0f', now), F.is_untold() and 1 or 0}
 for _, found in ipairs(stood) do
   answer[#answer + 1] = {found[1], F.told_by_id(found[2])}
 end
-F.ring(ARGV[2])
+if answer[2] == 1 then F.ring(ARGV[2]) end
 return answer

@@ -22,6 +22,12 @@ function F.add(values, at)
   jobs[id] = job
   fresh[#fresh + 1] = job
   F.note(job)
-  F.count(SCHEDULED, job.queue, 1)
-  F.wait(job.queue, job.task, SCHEDULED, job.place, id)
+  F.place(job)
 end
+
+function F.keep(job)
+  F.count(SCHEDULED, job.queue, 1)
+  F.wait(job.queue, job.task, SCHEDULED, job.place, job.id)
+end
+
+F.place = F.keep

@@ -138,17 +138,9 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
 end
 
 function F.claim(worker, seq, want, queues, answer)
-  local clock
   for _, queue in ipairs(queues) do
     local left = want.limit - #answer[1]
     local entries = left > 0 and F.take(queue, want.tasks, left) or {}
-    if entries[1] then
-      if not clock then
-        -- Tokens keep growing even if the server that took over has a clock that is behind.
-        clock = math.max(now, tonumber(call('GET', NS .. 'n')) or 0)
-        call('SET', NS .. 'n', string.format('%.0f', clock))
-      end
-      F.lease_out(worker, seq, clock, want, queue, entries, answer)
-    end
+    if entries[1] then F.lease_out(worker, seq, F.clock(), want, queue, entries, answer) end
   end
 end

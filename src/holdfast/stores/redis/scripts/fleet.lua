@@ -9,6 +9,7 @@ function F.forget_dead(after)
     else
       call('HDEL', NS .. 'u', all[place])
       call('HDEL', NS .. 'p', all[place])
+      call('HDEL', NS .. 'y', all[place])
     end
   end
   return left

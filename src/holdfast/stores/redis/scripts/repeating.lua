@@ -1,8 +1,11 @@
--- What this tick of the worker has claimed before, and still holds.
-function F.claimed_before(worker, seq, answer)
-  local ids, its_seq = call('ZRANGE', LEASES, 0, -1), pack('>i8', seq)
+-- What the worker has claimed, or was claimed for it, with one of these seqs and is still held. Those that
+-- were handed have a negative one.
+function F.claimed_before(worker, seqs, answer)
+  local its = {}
+  for _, seq in ipairs(seqs) do its[pack('>i8', seq)] = true end
+  local ids = call('ZRANGE', LEASES, 0, -1)
   for place, record in ipairs(F.read_all(RECORDS, ids)) do
-    if record and sub(record, 34, 41) == its_seq and sub(record, F.names_end(record) + 1) == worker then
+    if record and its[sub(record, 34, 41)] and sub(record, F.names_end(record) + 1) == worker then
       local id = ids[place]
       local all = F.told(record, call('HGET', BODIES, id), id)
       answer[1][#answer[1] + 1] = record

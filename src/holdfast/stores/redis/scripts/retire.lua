@@ -1,4 +1,5 @@
 -- ARGV: instant, id.
 call('HDEL', NS .. 'u', ARGV[2])
 call('HDEL', NS .. 'p', ARGV[2])
+call('HDEL', NS .. 'y', ARGV[2])
 return 1

@@ -1,10 +1,12 @@
 -- ARGV: instant, wake-up, worker, seq, repeat, plain successes in msgpack or empty, other moves in msgpack or
--- empty, the want in msgpack or empty, then what they refer to.
+-- empty, the want in msgpack or empty, where the worker hears of it if the want shall stand, the seq of the
+-- want that stood, then what they refer to.
 -- `tick_plain` has only what plain successes and first claims need. All is read before anything is written.
 local worker, seq = ARGV[3], tonumber(ARGV[4])
 local plain = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6])
 local moves = ARGV[7] ~= '' and cmsgpack.unpack(ARGV[7])
 local want = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8])
+local ear, stood = ARGV[9], tonumber(ARGV[10])
 
 -- A write that frees: after it those that grow are let through though memory is at its limit. Work that is
 -- under way must be able to end.
@@ -19,6 +21,10 @@ end
 local known = call('HGET', NS .. 'u', worker)
 local is_registered = known and now < unpacked('>i8', known, 17)
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
+if stood and (F.was_fulfilled(worker, stood) or ARGV[5] == '1') then
+  F.claimed_before(worker, {-stood}, claimed)
+end
+local handed, stands = #claimed[1], false
 if want then
   local queues = {}
   local pauses = F.read_all(PAUSES, want.queues)
@@ -31,12 +37,14 @@ if want then
       if due and (not next_due or due < next_due) then next_due = due end
     end
   end
-  if ARGV[5] == '1' then F.claimed_before(worker, seq, claimed) end
+  if ARGV[5] == '1' then F.claimed_before(worker, {seq, -seq}, claimed) end
   if is_registered and want.limit > 0 and not claimed[1][1] then
     local tasks = {}
     for _, task in ipairs(want.tasks) do tasks[task] = true end
     want.tasks = tasks
     F.claim(worker, seq, want, queues, claimed)
+    stands = ear ~= '' and #claimed[1] < want.limit
+    if stands then F.stand(worker, seq, want.limit - #claimed[1], ear, ARGV[8], queues) end
   end
 end
 F.save_counts()
@@ -54,4 +62,5 @@ F.ring(ARGV[2])
 return {
   is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused,
   table.concat(verdicts), asked, paused, claimed[1], claimed[2], claimed[3],
+  handed, stands and 1 or 0,
 }

@@ -329,12 +329,12 @@ async def test_a_completion_that_is_not_committed_for_long_keeps_its_lease_and_n
         assert found is not None
         assert found.state == "running"
         assert await shop.ledger() == []
+        assert [line.message for line in caplog.records if line.levelname in {"WARNING", "ERROR"}] == []
         here.pause.end()
         await job.result(timeout=10)
         assert await shop.outcomes(job) == ["success"]
         assert await shop.ledger() == ["run 1"]
     assert here.runs == [1]
-    assert [line.message for line in caplog.records if line.levelname in {"WARNING", "ERROR"}] == []
 
 
 async def test_an_expired_lease_is_not_reclaimed_from_a_completion_under_way_and_the_reclaim_does_not_wait(

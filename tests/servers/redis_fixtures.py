@@ -78,11 +78,13 @@ def redis_nodes(servers: Run) -> Iterator[RedisCluster]:
 
 
 @pytest.fixture
-def redis_cluster(redis_nodes: RedisCluster) -> RedisCluster:
-    """A cluster of three nodes, empty when the test begins, which may end and freeze them."""
+def redis_cluster(redis_nodes: RedisCluster) -> Iterator[RedisCluster]:
+    """A cluster of three nodes, empty when the test begins, which may end and freeze them and move slots."""
     redis_nodes.make_ready()
     redis_nodes.empty()
-    return redis_nodes
+    yield redis_nodes
+    redis_nodes.make_ready()
+    redis_nodes.empty()
 
 
 def _own(server: Redis) -> Iterator[str]:

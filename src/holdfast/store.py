@@ -44,6 +44,7 @@ from holdfast.model.records import (
     Verdict,
     WorkerRecord,
 )
+from holdfast.model.scheduling import Schedules, ScheduleWrite, Term
 
 
 class JobStore(Protocol):
@@ -236,6 +237,40 @@ class LockStore(Protocol):
 
         A hint: it may be late, lost, or without reason. A store that cannot tell for now gives an `after`
         that is short enough to ask again instead. Gives back a function that ends the listening.
+        """
+        ...
+
+
+class ScheduleStore(Protocol):
+    """Recurring work: kept, found when it is time, and written only as it was seen."""
+
+    async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
+        """Stores schedules as given, each if its version is still the stored one, which rises by one.
+
+        With each its jobs are added as by `add`, or not at all; one whose id or key is taken is left out. A
+        refused write changes nothing and does not touch the others; one whose mark was the last to be
+        written, at this very version, is a repeat, and accepted. With a `term`, if that lock is not held by
+        that owner under that token at the store's now, nothing is written and the answer is None.
+        """
+        ...
+
+    async def remove(self, name: str) -> bool:
+        """Removes a schedule; its jobs stay. False if there is none of that name."""
+        ...
+
+    async def get(self, names: Sequence[str]) -> Schedules:
+        """Those that are stored, in the order asked for."""
+        ...
+
+    async def list(self, after: str, limit: int) -> Schedules:
+        """Up to `limit` of them by name, the first one behind `after`."""
+        ...
+
+    async def due(self, limit: int) -> Schedules:
+        """Up to `limit` to be looked at now: by `look_at` (<= now) and name, then by name those that wait.
+
+        One that waits is among them if its job is finished or gone. `next_look` is how long until the next
+        `look_at` that is not among them, 0 if there are more than `limit`; None if there is none.
         """
         ...
 

@@ -68,11 +68,15 @@ class LockShelf:
         return LockAnswer(token=None, after=max(state.until, *before, now) - now)
 
     def renew(self, hold: LockHold, now: int) -> bool:
-        state = self._locks.get(hold.name)
-        if state is None or (state.owner, state.token) != (hold.owner, hold.token) or state.until <= now:
+        if not self.is_held(hold.name, hold.owner, hold.token, now):
             return False
+        state = self._locks[hold.name]
         state.until = max(state.until, now + hold.ttl)
         return True
+
+    def is_held(self, name: str, owner: str, token: int, now: int) -> bool:
+        state = self._locks.get(name)
+        return state is not None and (state.owner, state.token) == (owner, token) and now < state.until
 
     def release(self, name: str, owner: str, token: int | None, now: int) -> str | None:
         """Frees the lock if it is the owner's; whose turn it is thereby."""

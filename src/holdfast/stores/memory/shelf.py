@@ -10,6 +10,7 @@ from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, Work
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Ready
 from holdfast.stores.memory.locks import LockShelf
+from holdfast.stores.memory.schedules import ScheduleShelf
 
 copied: Callable[[JobRecord], JobRecord] = methodcaller("__copy__")
 
@@ -38,6 +39,7 @@ class Shelf:
         self.workers: dict[str, tuple[WorkerRecord, int]] = {}
         self.listeners = Listeners()
         self.locks = LockShelf()
+        self.schedules = ScheduleShelf()
         self._left_behind = 0
 
     def lane(self, queue: str) -> Lane:

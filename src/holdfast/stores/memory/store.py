@@ -12,6 +12,7 @@ from holdfast.store import Migrations, Transactions
 from holdfast.stores.memory.fleet import MemoryFleet
 from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.locks import MemoryLocks
+from holdfast.stores.memory.schedules import MemorySchedules
 from holdfast.stores.memory.shelf import Shelf
 
 Clock: TypeAlias = Callable[[], int]
@@ -58,6 +59,7 @@ class MemorySession:
         self.jobs = MemoryJobs(shelf, lock, clock)
         self.fleet = MemoryFleet(shelf, lock, clock)
         self.locks = MemoryLocks(shelf.locks, lock, clock)
+        self.schedules = MemorySchedules(shelf, lock, clock)
         self.wakeups = MemoryWakeups(shelf, lock)
 
     async def close(self) -> None:

@@ -54,6 +54,7 @@ TOPICS = (
     "optional",
     "reclaim",
     "repeat",
+    "schedules",
     "transitions",
     "values",
 )
@@ -82,6 +83,7 @@ from holdfast.testing.conformance.optional import (  # noqa: E402
 )
 from holdfast.testing.conformance.reclaim import ReclaimPromises  # noqa: E402
 from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
+from holdfast.testing.conformance.schedules import SchedulePromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
@@ -90,6 +92,7 @@ __all__ = [
     "LockPromises",
     "MigrationPromises",
     "Promises",
+    "SchedulePromises",
     "StoreConformance",
     "Subject",
     "TransactionPromises",

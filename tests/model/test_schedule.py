@@ -20,7 +20,9 @@ from holdfast.model.schedule import (
     ScheduleState,
     begin,
     decide,
+    decode_schedule,
     edit,
+    encode_schedule,
     jitter_of,
     pause,
     resume,
@@ -346,9 +348,32 @@ looks = st.lists(st.tuples(st.integers(0, 500_000), st.booleans()), min_size=1, 
 
 @given(rules)
 def test_a_schedule_and_its_state_survive_storing(rule: Schedule) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(rule), type=Schedule) == rule
+    assert decode_schedule(encode_schedule(rule)) == rule
     state = pause(begin(rule, ZERO))
     assert msgspec.json.decode(msgspec.json.encode(state), type=ScheduleState) == state
+
+
+@pytest.mark.parametrize(
+    "recurrence",
+    [
+        b"{}",
+        b'"@daily"',
+        b'{"type":"yearly"}',
+        b'{"type":"every","interval":0}',
+        b'{"type":"every","interval":"5"}',
+        b'{"type":"every","interval":5000000,"anchor":"now"}',
+        b'{"type":"cron","expression":"61 * * * *"}',
+        b'{"type":"cron","expression":"@daily","tz":"Mars/Olympus"}',
+        b'{"type":"at"}',
+        b"\xff",
+    ],
+)
+def test_what_is_not_a_stored_schedule_is_a_decode_error(recurrence: bytes) -> None:
+    assert decode_schedule(b'{"name":"s","recurrence":{"type":"at","instant":5}}') == schedule("s", At(5))
+    with pytest.raises(msgspec.DecodeError):
+        decode_schedule(b'{"name":"s","recurrence":%b}' % recurrence)
+    with pytest.raises(msgspec.DecodeError):
+        decode_schedule(b'{"name":"two words","recurrence":{"type":"at","instant":5}}')
 
 
 def play(rule: Schedule, moments: Sequence[tuple[int, bool]]) -> tuple[list[int], ScheduleState, int]:

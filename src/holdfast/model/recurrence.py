@@ -195,18 +195,3 @@ def _latest(recurrence: Recurrence, now: int, origin: int, keep: int) -> tuple[i
         later = upcoming(recurrence, recurrence.next_after(now - span, origin), origin)
         found = deque(takewhile(lambda due: due <= now, later), maxlen=keep)
     return tuple(found)
-
-
-_decoder: msgspec.json.Decoder[Recurrence] = msgspec.json.Decoder(Recurrence)
-
-
-def encode_recurrence(recurrence: Recurrence) -> bytes:
-    return msgspec.json.encode(recurrence)
-
-
-def decode_recurrence(stored: bytes) -> Recurrence:
-    """Raises msgspec.DecodeError for what is not a stored recurrence, or not one that works here."""
-    try:
-        return _decoder.decode(stored)
-    except ConfigurationError as error:
-        raise msgspec.ValidationError(str(error)) from error

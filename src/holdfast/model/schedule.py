@@ -130,6 +130,21 @@ def schedule(
         raise ConfigurationError(message, setting=f"schedule.{error.field}") from None
 
 
+_decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)
+
+
+def encode_schedule(schedule: Schedule) -> bytes:
+    return msgspec.json.encode(schedule)
+
+
+def decode_schedule(stored: bytes) -> Schedule:
+    """Raises msgspec.DecodeError for what is not a stored schedule, or not one that works here."""
+    try:
+        return _decoder.decode(stored)
+    except ConfigurationError as error:
+        raise msgspec.ValidationError(str(error)) from error
+
+
 def begin(schedule: Schedule, now: int) -> ScheduleState:
     """The state of a schedule that is new at that instant."""
     return ScheduleState(origin=now, next_due=first_due(schedule.recurrence, now, origin=now))

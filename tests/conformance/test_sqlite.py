@@ -11,6 +11,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
     MigrationPromises,
+    SchedulePromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -19,7 +20,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
-class TestSqlite(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestSqlite(StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], Subject]:
         def make() -> Subject:

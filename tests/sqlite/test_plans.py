@@ -11,8 +11,10 @@ from holdfast.stores.sqlite.statements import PREFIX, Statement, statements
 from tests.sqlite.support import file_of, store_at
 
 SQL = statements(PREFIX)
-TABLES = frozenset({"j", "h", "k", "holdfast_job", "holdfast_done", "holdfast_body"})
-JOB, DONE = "holdfast_job", "holdfast_done"
+TABLES = frozenset(
+    {"j", "d", "s", "h", "k", "holdfast_job", "holdfast_done", "holdfast_body", "holdfast_schedule"}
+)
+JOB, DONE, SCHEDULE = "holdfast_job", "holdfast_done", "holdfast_schedule"
 BY_ID = "holdfast_job_id (ns=? AND id=?)"
 
 PLANS = [
@@ -44,6 +46,18 @@ PLANS = [
         SQL.get("find_done", "AND state = 6 AND state <> 3"),
         f"SEARCH {DONE} USING INDEX holdfast_done_other (ns=? AND state=?)",
     ),
+    (SQL.get("schedule_marks"), "SEARCH s USING INDEX holdfast_schedule_name (ns=? AND name=?)"),
+    (SQL.get("schedules"), "SEARCH s USING INDEX holdfast_schedule_name (ns=? AND name=?)"),
+    (
+        SQL.get("schedules_after"),
+        f"SEARCH {SCHEDULE} USING COVERING INDEX holdfast_schedule_name (ns=? AND name>?)",
+    ),
+    (
+        SQL.get("schedules_due"),
+        f"SEARCH {SCHEDULE} USING COVERING INDEX holdfast_schedule_look (ns=? AND look_at<?)",
+    ),
+    (SQL.get("schedules_ended"), "SEARCH s USING INDEX holdfast_schedule_waits (ns=?)"),
+    (SQL.get("schedules_ended"), f"SEARCH {JOB} USING COVERING INDEX {BY_ID}"),
 ]
 
 
@@ -70,6 +84,9 @@ async def test_no_statement_reads_a_table_of_jobs_whole(tmp_path: Path, sql: Sta
         assert scanned is None or scanned[1] not in TABLES or f"CO-ROUTINE {scanned[1]}" in steps, steps
 
 
-@pytest.mark.parametrize("sql", [SQL.claim(1), SQL.get("promote")])
-async def test_a_claim_does_not_sort_what_is_ready(tmp_path: Path, sql: Statement) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [SQL.claim(1), SQL.get("promote"), SQL.get("schedules_due"), SQL.get("schedules_ended")],
+)
+async def test_a_look_for_what_is_due_does_not_sort_it(tmp_path: Path, sql: Statement) -> None:
     assert not [step for step in await plan(tmp_path, sql) if "TEMP B-TREE" in step]

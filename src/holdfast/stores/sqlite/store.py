@@ -11,6 +11,7 @@ from holdfast.stores.sqlite.fleet import SqliteFleet
 from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.locks import SqliteLocks
 from holdfast.stores.sqlite.namespaces import find_namespace, make_namespace
+from holdfast.stores.sqlite.schedules import SqliteSchedules
 from holdfast.stores.sqlite.schema import SqliteMigrations
 from holdfast.stores.sqlite.transactions import SqliteTransactions
 
@@ -34,6 +35,7 @@ class SqliteSession:
         self.jobs = SqliteJobs(database, ns)
         self.fleet = SqliteFleet(database, ns)
         self.locks = SqliteLocks(database, ns)
+        self.schedules = SqliteSchedules(database, ns)
         self.wakeups = SqliteWakeups(database, ns)
 
     async def close(self) -> None:

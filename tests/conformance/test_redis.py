@@ -9,7 +9,13 @@ from hypothesis import settings
 from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import LockPromises, StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import (
+    LockPromises,
+    SchedulePromises,
+    StoreConformance,
+    Subject,
+    WakeupPromises,
+)
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.redis.soundness import check_sound
 from tests.redis.support import emptied
@@ -24,19 +30,19 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, WakeupPromises, LockPromises):
+class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, WakeupPromises, LockPromises):
+class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
-class TestRedisCluster(StoreConformance, WakeupPromises, LockPromises):
+class TestRedisCluster(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
         return clocked(redis_nodes.url)

@@ -79,6 +79,11 @@ def sortable(value: int) -> bytes:
     return _SORTABLE.pack(value + _SHIFT)
 
 
+def unsortable(packed: bytes) -> int:
+    (shifted,) = _SORTABLE.unpack(packed)
+    return int(shifted) - _SHIFT
+
+
 def job(told: Sequence[Any]) -> JobRecord:
     """A job from its record, its body, its result, and what few have beside them."""
     return made(*told)

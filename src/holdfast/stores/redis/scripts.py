@@ -5,9 +5,10 @@ from functools import lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
+_ADDING = ("waiting", "jobs", "adding", "clock", "standing", "handing", "ring")
 _CLAIM = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring", "tick")
 _PARTS: dict[str, tuple[str, ...]] = {
-    "add": ("waiting", "jobs", "adding", "clock", "standing", "handing", "ring", "add"),
+    "add": (*_ADDING, "add"),
     "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
     "extend": ("waiting", "jobs", "extend"),
@@ -30,6 +31,11 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "lock_acquire": ("locks", "lock_acquire"),
     "lock_renew": ("locks", "lock_renew"),
     "lock_release": ("locks", "lock_release"),
+    "schedule_write": (*_ADDING, "locks", "schedules", "schedule_write"),
+    "schedule_remove": ("schedules", "schedule_remove"),
+    "schedule_get": ("schedules", "schedule_get"),
+    "schedule_list": ("schedules", "schedule_list"),
+    "schedule_due": ("schedules", "schedule_due"),
 }
 """What each is made of, in this order. To define functions takes time, so none has what it never needs."""
 

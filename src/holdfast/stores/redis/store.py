@@ -17,6 +17,7 @@ from holdfast.stores.redis.fleet import RedisFleet
 from holdfast.stores.redis.jobs import RedisJobs
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.redis.locks import RedisLocks
+from holdfast.stores.redis.schedules import RedisSchedules
 from holdfast.stores.redis.wire import FAULTS
 from holdfast.stores.waiters import Waiters
 
@@ -35,6 +36,7 @@ class RedisSession:
         self.jobs = RedisJobs(database, self._bell, self.wakeups)
         self.fleet = RedisFleet(database, self._bell)
         self.locks = RedisLocks(database, waiters, self.wakeups)
+        self.schedules = RedisSchedules(database, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:

@@ -4,7 +4,7 @@ local lock = F.lock_of(name)
 call('DEL', KEYS[2]) -- granted though memory is at its limit: work under way may need it
 if lock[1] == owner and now < lock[3] then
   lock[3] = math.max(lock[3], now + ttl)
-  F.keep(name, lock)
+  F.keep_lock(name, lock)
   return {string.format('%.0f', lock[2]), '0'}
 end
 local line, last, at = lock[4], math.max(lock[3], now), nil
@@ -20,12 +20,12 @@ if lock[3] <= now and (at == 1 or not line[1]) then
   local token = math.max((tonumber(call('GET', NS .. 'g')) or 0) + 1, now)
   call('SET', NS .. 'g', string.format('%.0f', token))
   lock[1], lock[2], lock[3] = owner, token, now + ttl
-  F.keep(name, lock)
+  F.keep_lock(name, lock)
   return {string.format('%.0f', token), '0'}
 end
 if place > 0 then
   at = at or #line + 1
   line[at], line[at + 1] = owner, now + place
-  F.keep(name, lock)
+  F.keep_lock(name, lock)
 end
 return {false, string.format('%.0f', last - now)}

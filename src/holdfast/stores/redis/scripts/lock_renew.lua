@@ -3,9 +3,9 @@ call('DEL', KEYS[2])
 local answers = {}
 for at = 2, #ARGV, 4 do
   local lock = F.lock_of(ARGV[at])
-  if lock[1] == ARGV[at + 1] and lock[2] == tonumber(ARGV[at + 2]) and now < lock[3] then
+  if F.is_held(lock, ARGV[at + 1], tonumber(ARGV[at + 2])) then
     lock[3] = math.max(lock[3], now + ARGV[at + 3])
-    F.keep(ARGV[at], lock)
+    F.keep_lock(ARGV[at], lock)
     answers[#answers + 1] = 1
   else
     answers[#answers + 1] = 0

@@ -16,7 +16,9 @@ function F.lock_of(name)
   return lock
 end
 
-function F.keep(name, lock)
+function F.is_held(lock, owner, token) return lock[1] == owner and lock[2] == token and now < lock[3] end
+
+function F.keep_lock(name, lock)
   local last = lock[3]
   for place = 2, #lock[4], 2 do last = math.max(last, lock[4][place]) end
   if last <= now then

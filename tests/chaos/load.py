@@ -11,7 +11,7 @@ from holdfast.model.errors import StoreUnavailable
 from tests.chaos import program
 from tests.chaos.harness import Site
 from tests.chaos.process import Process
-from tests.chaos.waiting import until
+from tests.chaos.waiting import PATIENCE, until
 
 
 class Load:
@@ -20,20 +20,21 @@ class Load:
     def __init__(self, site: Site) -> None:
         self._site = site
         self.jobs: list[Job[Any]] = []
+        self._is_over = False
 
     @contextlib.asynccontextmanager
     async def going_on(self) -> AsyncGenerator[None]:
+        self._is_over = False
         adding = asyncio.create_task(self._add())
         try:
             yield
         finally:
-            adding.cancel()
-            await asyncio.wait([adding])
-            if not adding.cancelled():
-                adding.result()
+            # Not cut short: the store may have a job already that nobody here would know of.
+            self._is_over = True
+            await asyncio.wait_for(adding, PATIENCE)
 
     async def _add(self) -> None:
-        while True:
+        while not self._is_over:
             call = program.work.using(id=new_id()).call()
             while True:
                 try:

@@ -12,6 +12,7 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     LockPromises,
     SchedulePromises,
+    StandingPromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -30,19 +31,19 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
+class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
+class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
-class TestRedisCluster(StoreConformance, SchedulePromises, WakeupPromises, LockPromises):
+class TestRedisCluster(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
         return clocked(redis_nodes.url)
@@ -61,7 +62,7 @@ class RedisMachine(ComparedMachine):
 
 
 TestRedisMachine = RedisMachine.TestCase
-TestRedisMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestRedisMachine.settings = settings(TestRedisMachine.settings, max_examples=25, stateful_step_count=30)
 
 
 @pytest.fixture(autouse=True, scope="module")

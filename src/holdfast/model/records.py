@@ -198,7 +198,8 @@ class Ticked(msgspec.Struct, kw_only=True):
     are paused. `next_due` is how long until the next job that is not due yet is, of any task, in the wanted
     queues that are not paused; None if there is none. `registered` is False when the store does not know the
     worker as live; then nothing was claimed. `handed` tells how many of the claimed jobs, the first ones,
-    were claimed for the want that stood. `stands` tells that the store keeps the rest of this want.
+    were claimed for the want that stood, and `handed_ago` how long before, if that is known. `stands` tells
+    that the store keeps the rest of this want.
     """
 
     verdicts: list[Verdict]
@@ -208,6 +209,7 @@ class Ticked(msgspec.Struct, kw_only=True):
     next_due: int | None
     registered: bool
     handed: int = 0
+    handed_ago: int | None = None
     stands: bool = False
 
 

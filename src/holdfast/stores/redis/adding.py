@@ -45,7 +45,7 @@ def is_lone(jobs: Sequence[NewJob]) -> bool:
     if len(jobs) != 1:
         return False
     [new] = jobs
-    return new.fresh and new.due is None and new.delay <= 0 and new.key is None
+    return new.fresh and new.due is None and new.delay == 0 and new.key is None
 
 
 def lone(new: NewJob) -> tuple[object, ...]:

@@ -81,6 +81,7 @@ class RedisJobs:
             bodies,
             extras,
             handed,
+            handed_ago,
             stands,
         ) = await self._database.run(
             "tick" if batch.others or tick.repeat else "tick_plain",
@@ -110,6 +111,7 @@ class RedisJobs:
             next_due=None if next_due is None else int(next_due),
             registered=registered == 1,
             handed=handed,
+            handed_ago=handed_ago,
             stands=stands == 1,
         )
 

@@ -23,7 +23,7 @@ module:
     TestMyMachine = MyMachine.TestCase
 
 A store with wake-ups, migrations or transactions of its own adds `WakeupPromises`, `MigrationPromises` or
-`TransactionPromises` to the bases of its test class.
+`TransactionPromises` to the bases of its test class; one that keeps wants which stand, `StandingPromises`.
 
 The first runs every test of every topic; each test has a store from the factory and a namespace of its own,
 so leftovers of other tests do no harm. The second drives your store and the memory store side by side and
@@ -55,6 +55,7 @@ TOPICS = (
     "reclaim",
     "repeat",
     "schedules",
+    "standing",
     "transitions",
     "values",
 )
@@ -84,6 +85,7 @@ from holdfast.testing.conformance.optional import (  # noqa: E402
 from holdfast.testing.conformance.reclaim import ReclaimPromises  # noqa: E402
 from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulePromises  # noqa: E402
+from holdfast.testing.conformance.standing import StandingPromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
@@ -93,6 +95,7 @@ __all__ = [
     "MigrationPromises",
     "Promises",
     "SchedulePromises",
+    "StandingPromises",
     "StoreConformance",
     "Subject",
     "TransactionPromises",

@@ -1,12 +1,13 @@
 -- New jobs that are due are claimed for idle workers in the step that adds them, and handed to their sessions.
 -- Then nobody else need be woken, and the worker need not ask.
 local MOST_IDLE, LARGEST = 32, 1000000
-local ready, queues, wants, gone, is_untold = {}, {}, {}, {}, false
+local ready, queues, later, wants, gone, is_untold = {}, {}, {}, {}, {}, false
 
 function F.place(job)
   if F.due_of(job.place) > now then
     F.keep(job)
-    job.is_later = true
+    later[job.queue] = later[job.queue] or {}
+    later[job.queue][job.id] = true
     return
   end
   local jobs_of = ready[job.queue]
@@ -36,15 +37,22 @@ function F.want_of(worker)
   return want
 end
 
--- Those who wait for jobs of the queue, and how many they would take.
+-- Those who wait for jobs of the queue, and how many they would take. Who could have one that is ready there
+-- is about to ask, and then gets the right one.
 function F.idle_at(queue)
-  local idle, room = {}, 0
-  for _, worker in ipairs(call('ZRANGE', IDLE .. queue, 0, MOST_IDLE - 1)) do
+  local workers = call('ZRANGE', IDLE .. queue, 0, MOST_IDLE - 1)
+  local idle, room, lined = {}, 0, workers[1] and call('SMEMBERS', NS .. 't:' .. queue) or {}
+  for place = #lined, 1, -1 do
+    if call('EXISTS', F.line_of(queue, lined[place])) == 0 then table.remove(lined, place) end
+  end
+  for _, worker in ipairs(workers) do
     local want = F.want_of(worker)
-    if want then
+    local is_idle = want
+    for _, task in ipairs(lined) do is_idle = is_idle and not want.takes[task] end
+    if is_idle then
       idle[#idle + 1] = want
       room = room + want.left
-    else
+    elseif not want then
       gone[#gone + 1] = {queue, worker}
     end
   end
@@ -70,7 +78,7 @@ function F.hand(idle, job, turn)
   is_untold = true
 end
 
--- If there are more jobs than idle workers would take, these are told to come and claim in the right order.
+-- If there are more jobs than idle workers would take, all are called to claim them in the right order.
 function F.hand_out()
   for _, queue in ipairs(queues) do
     local its = ready[queue]
@@ -79,8 +87,7 @@ function F.hand_out()
       for turn, job in ipairs(its) do F.hand(idle, job, turn - 1) end
     else
       for _, job in ipairs(its) do F.keep(job) end
-      for place = 1, math.min(#idle, #its) do idle[place].is_called = true end
-      is_untold = is_untold or not idle[1]
+      is_untold = true
     end
   end
 end
@@ -89,20 +96,17 @@ end
 function F.tell()
   local leases = {}
   for worker, want in pairs(wants) do
-    if want and (want.jobs[1] or want.is_called) then
-      if want.jobs[1] then
-        call('HSET', STANDING, worker, pack('>i8', -want.seq))
-      else
-        call('HDEL', STANDING, worker)
-      end
-      local parts, size = {pack('>I2c0i8i8', #worker, worker, want.seq, now - want.since)}, 0
+    if want and want.jobs[1] then
+      local parts, ids, size = {pack('>I2c0i8i8', #worker, worker, want.seq, now - want.since)}, {}, 0
       for place, job in ipairs(want.jobs) do
         local record = F.closed(job)
         leases[#leases + 1] = string.format('%.0f', job.ends)
         leases[#leases + 1] = job.id
         parts[place + 1] = pack('>I4c0I4c0', #record, record, #job.body, job.body)
+        ids[place] = pack('>I2c0', #job.id, job.id)
         size = size + #job.body
       end
+      call('HSET', STANDING, worker, pack('>i8i8', -want.seq, now) .. table.concat(ids))
       call('PUBLISH', NS .. want.ear, size < LARGEST and table.concat(parts) or parts[1])
     end
   end
@@ -112,8 +116,8 @@ end
 
 -- Whether others should look: for what was not handed out, and for what will be the next to be due.
 function F.is_untold()
-  for _, job in pairs(jobs) do
-    if job and job.is_later and call('ZRANGE', NS .. 's:' .. job.queue, 0, 0)[1] == job.id then return true end
+  for queue, its in pairs(later) do
+    if its[call('ZRANGE', NS .. 's:' .. queue, 0, 0)[1]] then return true end
   end
   return is_untold
 end

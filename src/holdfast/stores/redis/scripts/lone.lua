@@ -14,20 +14,33 @@ local high = math.floor(now / 4294967296)
 local place = ARGV[7] .. pack('>I4I4', high + 2147483648, now - high * 4294967296)
 local rest = place .. pack('>I4I4i8i8I2', 0, 0, now, own_lease, 84 + #names) .. names
 
-local want, gone
-for _, worker in ipairs(call('ZRANGE', NS .. 'y:' .. queue, 0, 31)) do
+local line = NS .. 'y:' .. queue
+local idle, lined, gone, want = call('ZRANGE', line, 0, 31), {}, {}, nil
+if idle[1] then
+  -- Who could have a job that is ready there is about to ask, and then gets the right one.
+  for _, each in ipairs(call('SMEMBERS', NS .. 't:' .. queue)) do
+    lined[each] = call('EXISTS', NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. each) == 1
+  end
+end
+for _, worker in ipairs(idle) do
   local kept, known = call('HGET', NS .. 'y', worker), call('HGET', NS .. 'u', worker)
-  if kept and #kept > 8 and known and now < unpacked('>i8', known, 17) then
+  local is_there = false
+  if kept and known and now < unpacked('>i8', known, 17) and unpacked('>i8', kept) > 0 then
     local seq, since, _, ear, at = unpacked('>i8i8I4I2c0', kept)
-    if call('PUBSUB', 'NUMSUB', NS .. ear)[2] > 0 then
+    is_there = call('PUBSUB', 'NUMSUB', NS .. ear)[2] > 0
+    if is_there then
       local asked = cmsgpack.unpack(string.sub(kept, at))
       for _, each in ipairs(asked.tasks) do
+        if lined[each] then
+          want = nil
+          break
+        end
         if each == task then want = {worker, seq, now - since, ear, asked.lease} end
       end
       if want then break end
     end
   end
-  gone = gone or worker
+  if not is_there then gone[#gone + 1] = worker end
 end
 
 local is_untold = 0
@@ -42,10 +55,13 @@ if want then
   call('ZADD', NS .. 'i', 0, id)
   call('ZADD', NS .. 'l', text('%.0f', ends), id)
   call('HINCRBY', NS .. 'c', '1' .. queue, 1)
-  call('HSET', NS .. 'y', worker, pack('>i8', -seq))
-  call('ZREM', NS .. 'y:' .. queue, worker)
-  call('PUBLISH', NS .. ear, pack('>I2c0i8i8I4c0I4c0',
-    #worker, worker, seq, after, #record, record, #ARGV[6], ARGV[6]))
+  call('HSET', NS .. 'y', worker, pack('>i8i8I2c0', -seq, now, #id, id))
+  call('ZREM', line, worker)
+  local message = pack('>I2c0i8i8', #worker, worker, seq, after)
+  if #ARGV[6] < 1000000 then
+    message = message .. pack('>I4c0I4c0', #record, record, #ARGV[6], ARGV[6])
+  end
+  call('PUBLISH', NS .. ear, message)
 else
   local record = pack('>BI8I4I4i8i8i8B', 0, 0, 1, 0, 0, 0, 0, 0) .. rest
   if call('HSETNX', KEYS[1], id, record) == 0 then return false end
@@ -58,5 +74,5 @@ else
   is_untold = 1
   if ARGV[2] ~= '' then call('PUBLISH', NS .. 'wake', ARGV[2]) end
 end
-if gone then call('ZREM', NS .. 'y:' .. queue, gone) end
+if gone[1] then call('ZREM', line, unpack(gone)) end
 return {text('%.0f', now), is_untold}

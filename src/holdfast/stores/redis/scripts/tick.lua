@@ -21,7 +21,11 @@ end
 local known = call('HGET', NS .. 'u', worker)
 local is_registered = known and now < unpacked('>i8', known, 17)
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
-if stood and (F.was_fulfilled(worker, stood) or ARGV[5] == '1') then
+local is_late, ids, since
+if stood or ear ~= '' then is_late, ids, since = F.end_want(worker, seq, stood) end
+if ids then
+  F.still_held(worker, {-stood}, ids, claimed)
+elseif stood and ARGV[5] == '1' then
   F.claimed_before(worker, {-stood}, claimed)
 end
 local handed, stands = #claimed[1], false
@@ -43,7 +47,7 @@ if want then
     for _, task in ipairs(want.tasks) do tasks[task] = true end
     want.tasks = tasks
     F.claim(worker, seq, want, queues, claimed)
-    stands = ear ~= '' and #claimed[1] < want.limit
+    stands = ear ~= '' and not is_late and #claimed[1] < want.limit
     if stands then F.stand(worker, seq, want.limit - #claimed[1], ear, ARGV[8], queues) end
   end
 end
@@ -62,5 +66,5 @@ F.ring(ARGV[2])
 return {
   is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused,
   table.concat(verdicts), asked, paused, claimed[1], claimed[2], claimed[3],
-  handed, stands and 1 or 0,
+  handed, since and now - since or false, stands and 1 or 0,
 }

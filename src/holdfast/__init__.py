@@ -4,6 +4,7 @@ from holdfast.app import Holdfast
 from holdfast.engine.client import CancelAnswer, Page
 from holdfast.engine.context import Context, Transaction
 from holdfast.engine.lock_grant import Grant
+from holdfast.model.cron import Cron, cron
 from holdfast.model.errors import (
     BlockingCallOnLoop,
     ConfigurationError,
@@ -26,6 +27,7 @@ from holdfast.model.errors import (
     PayloadTooLarge,
     ResultError,
     ResultNotKept,
+    ScheduleGone,
     SchemaMismatch,
     StaleToken,
     StateConflict,
@@ -40,6 +42,8 @@ from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.overview import Counts, QueueInfo, Stats, WorkerInfo
+from holdfast.model.plan import Firing, ScheduleInfo
+from holdfast.model.recurrence import At, Every, at, every
 from holdfast.model.retry import (
     Again,
     ByException,
@@ -61,6 +65,7 @@ from holdfast.task import Task
 
 __all__ = [
     "Again",
+    "At",
     "Attempt",
     "BlockingCallOnLoop",
     "ByException",
@@ -70,11 +75,14 @@ __all__ = [
     "Conflict",
     "Context",
     "Counts",
+    "Cron",
     "Custom",
     "Ending",
+    "Every",
     "Explanation",
     "Exponential",
     "Failure",
+    "Firing",
     "Fixed",
     "Grant",
     "Holdfast",
@@ -105,6 +113,8 @@ __all__ = [
     "Retry",
     "RetryStrategy",
     "Rotating",
+    "ScheduleGone",
+    "ScheduleInfo",
     "SchemaMismatch",
     "Seconds",
     "Settings",
@@ -125,6 +135,9 @@ __all__ = [
     "Weighted",
     "WorkerInfo",
     "__version__",
+    "at",
+    "cron",
+    "every",
 ]
 
 __version__ = "0.1.0"

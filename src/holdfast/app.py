@@ -19,17 +19,21 @@ from holdfast.engine.context import Context
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
+from holdfast.engine.schedules import Schedules
 from holdfast.engine.worker import Worker
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import ResultSource
 from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
+from holdfast.model.plan import Plan
+from holdfast.model.recurrence import Recurrence
 from holdfast.model.retry import RetryStrategy
+from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, Schedule, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
-from holdfast.model.task import DEFAULT_QUEUE, Registry, RunIn, define
-from holdfast.model.timing import Seconds
+from holdfast.model.task import DEFAULT_QUEUE, Call, Registry, RunIn, define
+from holdfast.model.timing import SECOND, Seconds
 from holdfast.opening import Opening
 from holdfast.store import Store
 from holdfast.sync import Sync
@@ -43,6 +47,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 V = TypeVar("V", bound=Storable)
 Hook = TypeVar("Hook", bound=Callable[[], object])
+AnyTask = TypeVar("AnyTask", bound=Task[..., Any])
 
 
 def _delegated(
@@ -72,6 +77,7 @@ class Holdfast:
         self.notices = Notices()
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
+        self.schedules = Schedules(lambda: self.client)
         self._overrides: dict[str, object] = {**settings}
         if store_url is not None:
             self._overrides["store"] = store_url
@@ -79,6 +85,7 @@ class Holdfast:
         self._opening = Opening(lambda: self.settings, self.registry, self.notices)
         self.sync = Sync(self._opening.background)
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._declared: dict[str, tuple[Schedule, Call]] = {}
         self._startup: list[Callable[[], object]] = []
         self._shutdown: list[Callable[[], object]] = []
 
@@ -166,6 +173,41 @@ class Holdfast:
 
         return decorate if function is None else decorate(function)
 
+    def schedule(
+        self,
+        recurrence: Recurrence,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        misfire: Misfire = "once",
+        overlap: Overlap = "skip",
+        jitter: Seconds = 0,
+        catch_up: int = CATCH_UP,
+        grace: Seconds = GRACE / SECOND,
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Declares a schedule beside its task: above `@app.task`. It has the task's name unless told another.
+
+        It is stored when a worker starts, as by `app.schedules.put`; one that is stored just so is left as it
+        is. One that is no longer declared stays until it is removed.
+        """
+
+        def declare(task: AnyTask) -> AnyTask:
+            if not isinstance(task, Task):
+                raise ConfigurationError("write @app.schedule(...) above @app.task", setting="schedule")
+            rule = schedule(
+                task.name if name is None else name,
+                recurrence,
+                misfire=misfire,
+                overlap=overlap,
+                jitter=jitter,
+                catch_up=catch_up,
+                grace=grace,
+            )
+            self._declared[rule.name] = rule, task.call(*args)
+            return task
+
+        return declare
+
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
         """All tasks, by name."""
@@ -242,6 +284,8 @@ class Holdfast:
         )
 
     async def _start_up(self) -> None:
+        for rule, call in self._declared.values():
+            await self.schedules.declare(Plan.of(rule, call))
         for hook in self._startup:
             await _done(hook())
 

@@ -117,7 +117,7 @@ async def _for_ever() -> None:
 
 
 class FaultyPart:
-    """The jobs or the fleet of a session, with every call under the faults."""
+    """The jobs, the fleet or the schedules of a session, with every call under the faults."""
 
     def __init__(self, part: Any, faults: Faults, session: str) -> None:
         self._part = part
@@ -148,6 +148,8 @@ class FaultySession:
         self.jobs: Any = FaultyPart(session.jobs, faults, name)
         self.fleet: Any = FaultyPart(session.fleet, faults, name)
         self.locks: Any = FaultyLocks(session.locks, faults, name)
+        self.schedules = session.schedules
+        self.schedules: Any = FaultyPart(getattr(session, "schedules", None), faults, name)
         self.wakeups = session.wakeups
 
     async def close(self) -> None:

@@ -78,7 +78,12 @@ class Rig:
         self.registry = Registry()
         self.notices = Notices()
         self.seen = Seen(self.notices)
-        quick: dict[str, Any] = {"poll_seconds": 0.05, "kill_seconds": 0.1, "grace_seconds": 5.0}
+        quick: dict[str, Any] = {
+            "leader_candidate": False,
+            "poll_seconds": 0.05,
+            "kill_seconds": 0.1,
+            "grace_seconds": 5.0,
+        }
         self.settings = Settings(**{**quick, **settings})
 
     def next_process(self) -> None:

@@ -13,7 +13,7 @@ from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.recurrence import At, every
 from holdfast.model.schedule import (
     Decision,
-    Firing,
+    Occurrence,
     Misfire,
     Overlap,
     Schedule,
@@ -64,7 +64,7 @@ def test_nothing_is_fired_before_it_is_due() -> None:
 def test_a_due_time_is_fired_once_and_the_next_one_follows() -> None:
     rule = schedule("s", minutely)
     decision = decide(rule, begin(rule, ZERO), ZERO + MINUTE + 7, live=False)
-    assert decision.firings == (Firing(ZERO + MINUTE, ZERO + MINUTE),)
+    assert decision.firings == (Occurrence(ZERO + MINUTE, ZERO + MINUTE),)
     assert decision.state == ScheduleState(
         origin=ZERO, next_due=ZERO + 2 * MINUTE, last_due=ZERO + MINUTE, missed=0
     )
@@ -271,7 +271,7 @@ def test_an_edited_interval_after_a_run_still_waits_for_the_live_one() -> None:
 def test_run_now_is_one_firing_more() -> None:
     rule = schedule("s", minutely)
     decision = run_now(rule, pause(begin(rule, ZERO)), ZERO + 5, live=False)
-    assert decision.firings == (Firing(ZERO + 5, ZERO + 5),)
+    assert decision.firings == (Occurrence(ZERO + 5, ZERO + 5),)
     assert (decision.state.next_due, decision.state.paused) == (ZERO + MINUTE, True)
 
 

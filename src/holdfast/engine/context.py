@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop
+from holdfast.model.plan import Firing, firing_of
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.task import Call, check_call
 from holdfast.store import Transactions
@@ -110,9 +110,9 @@ class Context(Generic[S]):
         return self._record.key or self._record.id
 
     @property
-    def firing(self) -> datetime | None:
-        """The due time that a schedule fired this job for; None for a job that was enqueued."""
-        return None
+    def firing(self) -> Firing | None:
+        """The schedule and the due time that this job was fired for; None for a job that was enqueued."""
+        return firing_of(self._record)
 
     @property
     def cancelled(self) -> bool:

@@ -1,7 +1,7 @@
 """The thread that keeps leases, with an event loop and a store session of its own.
 
-No handler ever runs here, so a handler that blocks the worker's loop keeps its lease. The janitor shares the
-thread, for the same reason.
+No handler ever runs here, so a handler that blocks the worker's loop keeps its lease. The janitor and the
+candidate for leadership share the thread, for the same reason.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
+from holdfast.engine.candidacy import Candidacy
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.janitor import Janitor
 from holdfast.engine.keeper import Keeper
 from holdfast.engine.notices import Notices
 from holdfast.model.outcome import Stop
 from holdfast.model.settings import Settings
-from holdfast.store import Store
+from holdfast.store import Session, Store
 
 log = logging.getLogger("holdfast.heartbeat")
 
@@ -115,19 +116,33 @@ class Heartbeat:
         self._wake = asyncio.Event()
         self._serving = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
-        session = await self._store.connect(self._settings.namespace)
+        session = await self._connect()
         try:
             keeper = Keeper(session, self._settings, self._worker, self._notices, self._holds, self._tell)
             janitor = Janitor(session, self._worker, self._settings, self._notices, keeper.keys)
             _call(self._owner, self._begun)
-            sweeping = asyncio.create_task(janitor.sweep())
+            chores = [asyncio.create_task(janitor.sweep())]
+            if self._settings.leader_candidate:
+                chores.append(asyncio.create_task(self._stand(session)))
             try:
                 await self._beat(keeper, self._wake)
             finally:
-                sweeping.cancel()
-                await asyncio.wait([sweeping])
+                for chore in chores:
+                    chore.cancel()
+                await asyncio.wait(chores)
         finally:
             await session.close()
+
+    async def _stand(self, session: Session) -> None:
+        """Is a candidate for leadership, and fires schedules when it leads."""
+        candidacy = Candidacy(session, self._connect, self._worker, self._settings, self._notices)
+        try:
+            await candidacy.stand()
+        finally:
+            await candidacy.close()
+
+    async def _connect(self) -> Session:
+        return await self._store.connect(self._settings.namespace)
 
     def _begun(self) -> None:
         if not self._started.done():

@@ -43,6 +43,11 @@ class Grant:
         return self._lease.token
 
     @property
+    def owner(self) -> str:
+        """What the store knows the holder by."""
+        return self._lease.owner
+
+    @property
     def lost(self) -> Lost:
         """Whether the lock is lost; threads may wait for it."""
         return self._lease.lost

@@ -8,10 +8,11 @@ HoldfastError
 ├── UnknownTask                 no task of that name is registered
 ├── InvalidTransition           a state change that the lifecycle does not allow
 ├── Conflict
-│   ├── VersionConflict         somebody else changed the job first
+│   ├── VersionConflict         somebody else changed the job or schedule first
 │   ├── KeyConflict             the idempotency key belongs to other work
 │   ├── IdConflict              the job id belongs to other work
 │   └── StateConflict           the job is in a state in which this cannot be done
+├── ScheduleGone                no schedule of that name is stored
 ├── LeaseLost                   the attempt no longer owns its job; final, never retried
 ├── InvalidLock                 a lock was refused before it was asked for; `field` names the part
 ├── LockTimeout                 the lock was not to be had in the time given
@@ -80,7 +81,7 @@ class Conflict(HoldfastError):
 
 
 class VersionConflict(Conflict):
-    """Somebody else changed the job first: read it again and decide anew."""
+    """Somebody else changed the job or the schedule first: read it again and decide anew."""
 
 
 class KeyConflict(Conflict):
@@ -93,6 +94,10 @@ class IdConflict(Conflict):
 
 class StateConflict(Conflict):
     """The job is in a state in which this cannot be done."""
+
+
+class ScheduleGone(HoldfastError, LookupError):
+    """No schedule of that name is stored: it was never there, or was removed."""
 
 
 class LeaseLost(HoldfastError):

@@ -20,6 +20,8 @@ class Overrides(TypedDict, total=False):
     prefetch_seconds: float | None
     grace_seconds: float | None
     kill_seconds: float | None
+    leader_candidate: bool | None
+    leader_lease_seconds: float | None
     reclaim_seconds: float | None
     lost_limit: int | None
     retention_seconds: float | None

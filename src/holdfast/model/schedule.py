@@ -88,7 +88,7 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     waiting: bool = False
 
 
-class Firing(msgspec.Struct, frozen=True):
+class Occurrence(msgspec.Struct, frozen=True):
     """One occurrence: unique by (schedule, due). Its job is due at `job_due`, which jitter may put later."""
 
     due: int
@@ -98,7 +98,7 @@ class Firing(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """What to write, in one write: these firings, oldest first, and the state that follows."""
 
-    firings: tuple[Firing, ...]
+    firings: tuple[Occurrence, ...]
     state: ScheduleState
 
 
@@ -194,7 +194,7 @@ def decide(schedule: Schedule, state: ScheduleState, now: int, *, live: bool) ->
     fired = _allowed(schedule, chosen, live=live)
     held = chosen[1:] if schedule.overlap == "queue" else ()
     return Decision(
-        tuple(Firing(due, due + jitter_of(schedule, due)) for due in fired),
+        tuple(Occurrence(due, due + jitter_of(schedule, due)) for due in fired),
         replace(
             state,
             next_due=held[0] if held else following,
@@ -222,7 +222,7 @@ def run_now(schedule: Schedule, state: ScheduleState, now: int, *, live: bool) -
     state = replace(state, last_due=now)
     if waits:
         state = replace(state, next_due=None, waiting=True)
-    return Decision((Firing(now, now),), state)
+    return Decision((Occurrence(now, now),), state)
 
 
 def run_ended(schedule: Schedule, state: ScheduleState, *, started: int | None, ended: int) -> ScheduleState:

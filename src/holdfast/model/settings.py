@@ -40,6 +40,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kill_seconds: float = 5.0
     """How long a cancelled attempt may take to end before it is given up, or its process killed."""
 
+    leader_candidate: bool = False
+    """Whether a worker stands for election, to fire schedules when it leads."""
+    leader_lease_seconds: float = 15.0
+
     reclaim_seconds: float = 2.0
     lost_limit: int = 5
     retention_seconds: float = 7 * 86_400.0
@@ -70,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "prefetch_seconds": (0, 3600),
             "grace_seconds": (0, 86_400),
             "kill_seconds": (0.01, 3600),
+            "leader_lease_seconds": (0.5, 3600),
             "reclaim_seconds": (0.05, 5),
             "lost_limit": (1, 1_000),
             "retention_seconds": (0, 10 * 366 * 86_400),

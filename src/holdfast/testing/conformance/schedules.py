@@ -16,8 +16,7 @@ ACCEPTED, REFUSED = Verdict.ACCEPTED, Verdict.REFUSED
 
 
 def schedules_of(session: Session) -> ScheduleStore:
-    schedules: ScheduleStore = getattr(session, "schedules")  # noqa: B009  not every session has them
-    return schedules
+    return session.schedules
 
 
 def write(name: str = "nightly", version: int = 0, **fields: Any) -> ScheduleWrite:

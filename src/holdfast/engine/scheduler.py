@@ -1,0 +1,109 @@
+"""Fires what is due: reads schedules, decides, and writes jobs and new state together, under the term."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from holdfast.engine.hold import now
+from holdfast.engine.ids import new_id
+from holdfast.engine.notices import Notices
+from holdfast.model import schedule as rules
+from holdfast.model.errors import LeaseLost
+from holdfast.model.plan import decode
+from holdfast.model.records import Verdict
+from holdfast.model.scheduling import ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.model.timing import SECOND
+from holdfast.store import ScheduleStore
+
+log = logging.getLogger("holdfast.scheduler")
+
+BATCH = 250
+SOONEST = 0.05
+"""Wake-ups may come often, and most are not about schedules."""
+
+ASIDE = 60 * SECOND
+"""How long one that this version cannot read is left alone, in case another version can."""
+
+
+class Scheduler:
+    """The leader's duty. `woken` is set whenever something may be due earlier than it was."""
+
+    def __init__(self, schedules: ScheduleStore, poll_seconds: float, notices: Notices) -> None:
+        self._schedules = schedules
+        self._poll = poll_seconds
+        self._notices = notices
+        self.woken = asyncio.Event()
+
+    async def run(self, term: Term) -> None:
+        """Fires in time, again and again, until cancelled. LeaseLost if the term is over."""
+        while True:
+            self.woken.clear()
+            began = now()
+            pause = await self.turn(term)
+            if pause > 0:
+                await self._rest(began, pause)
+
+    async def turn(self, term: Term) -> float:
+        """Fires what is due now; after how many seconds to look again at the latest."""
+        told = await self._schedules.due(BATCH)
+        writes = [self._written(record, told.now) for record in told.records]
+        if writes:
+            verdicts = await self._schedules.write(writes, term)
+            if verdicts is None:
+                raise LeaseLost(f"the term {term.token} is over: another leads, or the lease ran out")
+            self._tell(told, writes, verdicts)
+        if told.next_look is None:
+            return self._poll
+        return min(self._poll, told.next_look / SECOND)
+
+    def _written(self, record: ScheduleRecord, moment: int) -> ScheduleWrite:
+        """The schedule as it shall be after this moment, with what it fires."""
+        try:
+            plan, state = decode(record)
+        except msgspec.MsgspecError as error:
+            fields = {"schedule": record.name, "error": str(error)}
+            log.warning("a schedule cannot be read; it is left alone for a while", extra={"fields": fields})
+            return _aside(record, moment)
+        run = record.run
+        is_live = run is not None and run.live
+        if state.waiting and not is_live:
+            started, finished = (None, None) if run is None else (run.started, run.finished)
+            state = rules.run_ended(
+                plan.schedule, state, started=started, ended=moment if finished is None else finished
+            )
+        decision = rules.decide(plan.schedule, state, moment, live=is_live)
+        return plan.write(decision.state, record.version, new_id(), record.job, decision)
+
+    def _tell(self, told: Schedules, writes: list[ScheduleWrite], verdicts: list[Verdict]) -> None:
+        for record, write, verdict in zip(told.records, writes, verdicts, strict=True):
+            if verdict is not Verdict.ACCEPTED or not write.jobs:
+                continue
+            late = 0 if record.look_at is None else told.now - record.look_at
+            fields = {"schedule": write.name, "jobs": len(write.jobs), "late": late / SECOND}
+            log.debug("schedule fired", extra={"fields": fields})
+            if self._notices:
+                self._notices.tell("schedule_fired", **fields)
+
+    async def _rest(self, began: float, pause: float) -> None:
+        try:
+            async with asyncio.timeout(pause):
+                await self.woken.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(max(0.0, min(pause, began + SOONEST - now())))
+
+
+def _aside(record: ScheduleRecord, moment: int) -> ScheduleWrite:
+    return ScheduleWrite(
+        name=record.name,
+        version=record.version,
+        mark=new_id(),
+        definition=record.definition,
+        state=record.state,
+        look_at=moment + ASIDE,
+        job=record.job,
+        waits=False,
+    )

@@ -1,0 +1,188 @@
+"""Recurring work as applications steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import islice
+from typing import TypeAlias
+
+from holdfast.engine.client import Client
+from holdfast.engine.ids import new_id
+from holdfast.model import schedule as rules
+from holdfast.model.errors import ScheduleGone, StateConflict, VersionConflict
+from holdfast.model.names import check_name
+from holdfast.model.plan import Plan, ScheduleInfo, decode
+from holdfast.model.records import Verdict
+from holdfast.model.recurrence import Recurrence, upcoming
+from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleState
+from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite
+from holdfast.model.task import Call, check_call
+from holdfast.model.timing import SECOND, Seconds, moment
+from holdfast.store import ScheduleStore
+
+_TRIES = 20
+_PAGE = 500
+
+Change: TypeAlias = Callable[[ScheduleRecord | None, int], ScheduleWrite | None]
+"""What to write, given what is stored and the store's now; None for nothing."""
+
+
+class Schedules:
+    """The schedules of a namespace."""
+
+    def __init__(self, client: Callable[[], Client]) -> None:
+        self._client = client
+
+    async def put(
+        self,
+        name: str,
+        recurrence: Recurrence,
+        call: Call,
+        *,
+        misfire: Misfire = "once",
+        overlap: Overlap = "skip",
+        jitter: Seconds = 0,
+        catch_up: int = CATCH_UP,
+        grace: Seconds = GRACE / SECOND,
+        version: int | None = None,
+    ) -> ScheduleInfo:
+        """Stores a schedule, or changes the one of that name.
+
+        While the recurrence stays the same, no due time is lost or repeated by a change. `misfire` says what
+        follows due times that nobody was there for: `once` fires the latest of them, `skip` none that is
+        later than `grace`, `all` each, at most `catch_up`. `overlap` says what happens while the job of the
+        last firing is live: `skip`, `queue`, or `allow`. Each job is due up to `jitter` later, always by the
+        same for the same due time. With a `version`, VersionConflict if that is not the stored one; 0 means
+        that there is none yet.
+        """
+        schedule = rules.schedule(
+            name,
+            recurrence,
+            misfire=misfire,
+            overlap=overlap,
+            jitter=jitter,
+            catch_up=catch_up,
+            grace=grace,
+        )
+        return await self.declare(Plan.of(schedule, check_call(call)), version)
+
+    async def declare(self, plan: Plan, version: int | None = None) -> ScheduleInfo:
+        """Stores a schedule as `put` does; nothing is written if it is stored just so."""
+
+        def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
+            if record is None:
+                return plan.write(rules.begin(plan.schedule, now), 0, new_id(), None)
+            before, state = decode(record)
+            if before == plan:
+                return None
+            state = rules.edit(before.schedule, plan.schedule, state, now)
+            return plan.write(state, record.version, new_id(), record.job)
+
+        return await self._change(plan.schedule.name, version, change)
+
+    async def get(self, name: str) -> ScheduleInfo | None:
+        """The schedule; None if there is none of that name."""
+        told = await self._store.get([check_name(name, "schedule")])
+        return ScheduleInfo.of(told.records[0]) if told.records else None
+
+    async def remove(self, name: str) -> bool:
+        """Ends a schedule; jobs that it has fired stay. False if there is none of that name."""
+        return await self._store.remove(check_name(name, "schedule"))
+
+    async def pause(self, name: str, *, version: int | None = None) -> ScheduleInfo:
+        """Fires nothing until it is resumed."""
+        return await self._steer(name, version, lambda plan, state, now: rules.pause(state))
+
+    async def resume(self, name: str, *, version: int | None = None) -> ScheduleInfo:
+        """Fires again, from the next due time on: what passed during the pause is not made up for."""
+        return await self._steer(
+            name, version, lambda plan, state, now: rules.resume(plan.schedule, state, now)
+        )
+
+    async def run(self, name: str) -> str:
+        """Fires once more, now; the id of the job. StateConflict if it would overlap a run and may not."""
+        fired: list[str] = []
+
+        def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite:
+            found = _stored(record, name)
+            plan, state = decode(found)
+            is_live = found.run is not None and found.run.live
+            decision = rules.run_now(plan.schedule, state, now, live=is_live)
+            if not decision.firings:
+                raise StateConflict(f"schedule {name}: its job {found.job} is still under way")
+            write = plan.write(decision.state, found.version, new_id(), found.job, decision)
+            fired[:] = [job.id for job in write.jobs]
+            return write
+
+        await self._change(check_name(name, "schedule"), None, change)
+        return fired[0]
+
+    async def next(self, name: str, count: int = 10) -> list[datetime]:
+        """The coming due times, as far as they are known without the runs."""
+        told = await self._store.get([check_name(name, "schedule")])
+        plan, state = decode(_stored(told.records[0] if told.records else None, name))
+        coming = upcoming(plan.schedule.recurrence, state.next_due, state.origin)
+        return [moment(due) for due in islice(coming, count)]
+
+    @property
+    def _store(self) -> ScheduleStore:
+        return self._client().session.schedules
+
+    async def _steer(
+        self, name: str, version: int | None, steer: Callable[[Plan, ScheduleState, int], ScheduleState]
+    ) -> ScheduleInfo:
+        def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
+            found = _stored(record, name)
+            plan, before = decode(found)
+            after = steer(plan, before, now)
+            return None if after == before else plan.write(after, found.version, new_id(), found.job)
+
+        return await self._change(check_name(name, "schedule"), version, change)
+
+    async def _change(self, name: str, version: int | None, change: Change) -> ScheduleInfo:
+        """Writes what follows from what is stored; anew if somebody else has written meanwhile."""
+        store = self._store
+        for _ in range(_TRIES):
+            told = await store.get([name])
+            record = told.records[0] if told.records else None
+            stored = 0 if record is None else record.version
+            if version is not None and version != stored:
+                raise VersionConflict(f"schedule {name} has version {stored}, not {version}")
+            write = change(record, told.now)
+            if write is None:
+                assert record is not None
+                return ScheduleInfo.of(record)
+            if await store.write([write]) == [Verdict.ACCEPTED]:
+                return ScheduleInfo.of(_as_written(write, record))
+        raise VersionConflict(f"schedule {name} was changed by others {_TRIES} times in a row")
+
+    async def list(self) -> list[ScheduleInfo]:
+        """All of them, by name."""
+        found: list[ScheduleRecord] = []
+        after = ""
+        while True:
+            page = (await self._store.list(after, _PAGE)).records
+            found += page
+            if len(page) < _PAGE:
+                return [ScheduleInfo.of(record) for record in found]
+            after = page[-1].name
+
+
+def _stored(record: ScheduleRecord | None, name: str) -> ScheduleRecord:
+    if record is None:
+        raise ScheduleGone(f"no schedule {name} is stored; app.schedules.list() has all of them")
+    return record
+
+
+def _as_written(write: ScheduleWrite, before: ScheduleRecord | None) -> ScheduleRecord:
+    return ScheduleRecord(
+        name=write.name,
+        version=write.version + 1,
+        definition=write.definition,
+        state=write.state,
+        look_at=write.look_at,
+        job=write.job,
+        waits=write.waits,
+        run=None if before is None else before.run,
+    )

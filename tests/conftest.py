@@ -5,12 +5,15 @@ import inspect
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.servers.plugin"]
 
 # A deadline would measure the machine; a pytest timeout already ends what hangs.
-settings.register_profile("holdfast", deadline=None, print_blob=True)
+# How long it takes to draw examples says more about the machine than about the strategies.
+settings.register_profile(
+    "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("holdfast")
 
 # A shell starts what runs in its background with Ctrl-C ignored; programs of the tests would inherit that.

@@ -28,4 +28,4 @@ class MemoryMachine(StoreMachine):
 
 
 TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(max_examples=100, stateful_step_count=50)
+TestMemoryMachine.settings = settings(TestMemoryMachine.settings, max_examples=100, stateful_step_count=50)

@@ -41,4 +41,4 @@ class SqliteMachine(ComparedMachine):
 
 
 TestSqliteMachine = SqliteMachine.TestCase
-TestSqliteMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestSqliteMachine.settings = settings(TestSqliteMachine.settings, max_examples=25, stateful_step_count=30)

@@ -8,7 +8,7 @@ import pytest
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import SchedulePromises, StoreConformance, Subject, WakeupPromises
 from tests.engine.faulty import Call, Faults, FaultyStore
 from tests.resilient.rig import DOWN, LOST
 
@@ -23,8 +23,8 @@ class Refusing(Faults):
         return await call()
 
 
-TOLD = frozenset({"add", "edit", "prune"})
-"""What a repeat answers differently, and the suite looks at: an added job is there, a pruned one is gone."""
+TOLD = frozenset({"add", "edit", "prune", "remove"})
+"""What a repeat answers differently, and the suite looks at: an added job is there, a removed one is gone."""
 
 
 class Forgetful(Faults):
@@ -43,7 +43,7 @@ class Forgetful(Faults):
         return answer
 
 
-class TestResilientStore(StoreConformance, WakeupPromises):
+class TestResilientStore(StoreConformance, SchedulePromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -59,15 +59,17 @@ def around(faults: Faults) -> Subject:
     return Subject(store, clock.advance)
 
 
-class TestStoreThatRefusesOnce(StoreConformance):
+class TestStoreThatRefusesOnce(StoreConformance, SchedulePromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: around(Refusing())
 
 
-class TestStoreThatForgetsToAnswer(StoreConformance):
+class TestStoreThatForgetsToAnswer(StoreConformance, SchedulePromises):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
+    # Whoever is sent again after another has written is refused: only the last mark is known.
+    test_of_many_who_saw_the_same_one_writes = None  # type: ignore[assignment]
 
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:

@@ -12,16 +12,22 @@ from holdfast.stores.resilient.fleet import ResilientFleet
 from holdfast.stores.resilient.guard import Guard
 from holdfast.stores.resilient.jobs import ResilientJobs
 from holdfast.stores.resilient.locks import ResilientLocks
+from holdfast.stores.resilient.schedules import ResilientSchedules
 
 
 class ResilientSession:
-    """A session whose jobs, fleet and locks survive transient faults."""
+    """A session whose jobs, fleet, locks and schedules survive transient faults."""
 
     def __init__(self, session: Session, guard: Guard) -> None:
         self._session = session
+        self._guard = guard
         self.jobs = ResilientJobs(session.jobs, guard)
         self.fleet = ResilientFleet(session.fleet, guard)
         self.locks = ResilientLocks(session.locks, guard)
+
+    @property
+    def schedules(self) -> ResilientSchedules:
+        return ResilientSchedules(self._session.schedules, self._guard)
 
     @property
     def wakeups(self) -> Wakeups | None:

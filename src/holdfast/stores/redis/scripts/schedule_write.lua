@@ -5,54 +5,59 @@ local values, FIRST = cmsgpack.unpack(ARGV[6]), 6
 local has_term = ARGV[3] ~= ''
 if has_term and not F.is_held(F.lock_of(ARGV[3]), ARGV[4], tonumber(ARGV[5])) then return false end
 
-local names, stored, last = values.names, {}, {}
-for place, value in ipairs(F.read_all(SCHEDULES, names)) do stored[names[place]] = value end
+local names, was, is = values.names, {}, {}
+for place, schedule in ipairs(F.read_schedules(values.names)) do was[names[place]] = schedule end
 F.read_jobs(values.ids)
 
 local order, verdicts, has_new = {}, {}, false
 for turn, name in ipairs(names) do
   local wish = F.schedule_of(name, ARGV[FIRST + turn])
-  local before = last[name] or stored[name]
-  before = before and F.schedule_of(name, before) or {version = 0}
-  if before.version == wish.version - 1 then
-    if not last[name] then order[#order + 1] = name end
-    last[name] = ARGV[FIRST + turn]
-    has_new = has_new or before.version == 0
-    local jobs_of = values.jobs[turn]
-    for at = 1, #jobs_of, NEW do F.add(jobs_of, at) end
+  local before = is[name] or was[name]
+  local version = before and before.version or 0
+  if version == wish.version - 1 then
+    if not is[name] then order[#order + 1] = name end
+    is[name] = wish
+    has_new = has_new or version == 0
+    for at = 1, #values.jobs[turn], NEW do F.add(values.jobs[turn], at) end
     verdicts[turn] = '1'
   else
-    verdicts[turn] = before.version == wish.version and before.mark == wish.mark and '1' or '0'
+    verdicts[turn] = before and version == wish.version and before.mark == wish.mark and '1' or '0'
   end
 end
 
--- What grows comes first, so that memory at its limit refuses all; but one can always be changed, for example
--- paused.
+-- What grows comes first, so that memory at its limit refuses all; but one that is there can always be changed,
+-- for example paused.
 if not has_new and not fresh[1] then call('DEL', KEYS[2]) end
-local parts = {put = {}, named = {}, looks = {}, past = {}, waits = {}, done = {}}
-
-local function note(part, ...)
-  for _, value in ipairs({...}) do part[#part + 1] = value end
-end
-
-for _, name in ipairs(order) do
-  local was = stored[name] and F.schedule_of(name, stored[name]) or {}
-  local is = F.schedule_of(name, last[name])
-  note(parts.put, name, last[name])
-  if not was.version then note(parts.named, '0', name) end
-  if was.look and was.look ~= is.look then note(parts.past, was.look) end
-  if is.look and was.look ~= is.look then note(parts.looks, '0', is.look) end
-  if is.waits and not was.waits then note(parts.waits, '0', name) end
-  if was.waits and not is.waits then note(parts.done, name) end
-end
 F.hand_out()
 F.save()
-F.each_part('HSET', SCHEDULES, parts.put)
-F.each_part('ZADD', BY_NAME, parts.named)
-F.each_part('ZADD', LOOKS, parts.looks)
-F.each_part('ZADD', WAITS, parts.waits)
-F.each_part('ZREM', LOOKS, parts.past)
-F.each_part('ZREM', WAITS, parts.done)
+local stored, added, looks, past, waits, ended = {}, {}, {}, {}, {}, {}
+for place, name in ipairs(order) do
+  local old, new = was[name] or {}, is[name]
+  stored[2 * place - 1], stored[2 * place] = name, new.stored
+  if not old.name then
+    added[#added + 1] = '0'
+    added[#added + 1] = name
+  end
+  if old.look ~= new.look then
+    if old.look then past[#past + 1] = old.look end
+    if new.look then
+      looks[#looks + 1] = '0'
+      looks[#looks + 1] = new.look
+    end
+  end
+  if new.waits and not old.waits then
+    waits[#waits + 1] = '0'
+    waits[#waits + 1] = name
+  elseif old.waits and not new.waits then
+    ended[#ended + 1] = name
+  end
+end
+F.each_part('HSET', SCHEDULES, stored)
+F.each_part('ZADD', BY_NAME, added)
+F.each_part('ZADD', LOOKS, looks)
+F.each_part('ZADD', WAITS, waits)
+F.each_part('ZREM', LOOKS, past)
+F.each_part('ZREM', WAITS, ended)
 F.tell()
 -- Whoever writes under a lock is the one who looks.
 local rings = F.is_untold() or (order[1] ~= nil and not has_term)

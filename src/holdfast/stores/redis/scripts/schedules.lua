@@ -9,6 +9,8 @@ function F.schedule_of(name, stored)
   local version, flags, look, mark, job = unpacked(STORED, stored)
   local rest = FIXED + mark
   return {
+    name = name,
+    stored = stored,
     version = version,
     mark = sub(stored, FIXED + 1, rest),
     job = sub(stored, rest + 1, rest + job),
@@ -17,27 +19,26 @@ function F.schedule_of(name, stored)
   }
 end
 
--- What is told of schedules, given their names and values: each with the head of its job's record.
-function F.tell_schedules(answer, names, stored)
-  local ids = {}
-  for place, name in ipairs(names) do ids[place] = F.schedule_of(name, stored[place]).job end
-  local records = F.read_all(RECORDS, ids)
-  for place, name in ipairs(names) do
-    answer[#answer + 1] = name
-    answer[#answer + 1] = stored[place]
-    answer[#answer + 1] = records[place] and sub(records[place], 1, 42)
+-- Each as it is stored, or false; what somebody has overwritten is not one.
+function F.read_schedules(names)
+  local found = F.read_all(SCHEDULES, names)
+  for place, stored in ipairs(found) do
+    found[place] = stored and #stored >= FIXED and F.schedule_of(names[place], stored)
   end
-  return answer
+  return found
 end
 
--- The same, given names of which some may not be stored.
-function F.tell_stored(answer, names)
-  local found, stored = {}, {}
-  for place, value in ipairs(F.read_all(SCHEDULES, names)) do
-    if value then
-      found[#found + 1] = names[place]
-      stored[#stored + 1] = value
+-- What Python reads of those that are stored: each with the head of its job's record.
+function F.tell_schedules(answer, schedules)
+  local ids = {}
+  for place, schedule in ipairs(schedules) do ids[place] = schedule and schedule.job or '' end
+  local records = F.read_all(RECORDS, ids)
+  for place, schedule in ipairs(schedules) do
+    if schedule then
+      answer[#answer + 1] = schedule.name
+      answer[#answer + 1] = schedule.stored
+      answer[#answer + 1] = records[place] and sub(records[place], 1, 42)
     end
   end
-  return F.tell_schedules(answer, found, stored)
+  return answer
 end

@@ -9,6 +9,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     MigrationPromises,
+    SchedulePromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -18,7 +19,9 @@ from holdfast.testing.conformance.machine import ComparedMachine
 from tests.postgres.support import place
 
 
-class TestPostgres(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestPostgres(
+    StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises
+):
     @pytest.fixture
     def make_store(self, postgres_url: str) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -38,7 +41,7 @@ class PostgresMachine(ComparedMachine):
 
 
 TestPostgresMachine = PostgresMachine.TestCase
-TestPostgresMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestPostgresMachine.settings = settings(TestPostgresMachine.settings, max_examples=25, stateful_step_count=30)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,6 +8,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     MigrationPromises,
+    SchedulePromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -24,7 +25,9 @@ def pool(servers: Run, postgres_url: str) -> Iterator[Pooled]:
         yield made
 
 
-class TestPooledPostgres(StoreConformance, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestPooledPostgres(
+    StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises
+):
     @pytest.fixture
     def make_store(self, pool: Pooled, postgres_url: str) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -15,9 +15,18 @@ from click.testing import CliRunner
 from holdfast import Context, Holdfast
 from holdfast.cli.main import cli
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.records import LockWish, Verdict
+from holdfast.model.scheduling import Term
+from holdfast.model.timing import SECOND
 from holdfast.stores.postgres import PostgresStore
+from holdfast.testing.conformance.case import new_job
+from holdfast.testing.conformance.schedules import write
 
-TABLES = ("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "day", "schema")
+TABLES = (
+    *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "day", "schema"),
+    *("lock", "lock_line", "lock_token", "schedule"),
+)
+LEADER = LockWish(name="leader", owner="ann", ttl=60 * SECOND, place=0)
 KINDS = ("producer", "worker", "admin", "stranger")
 
 
@@ -181,6 +190,35 @@ async def test_a_worker_steers_jobs_and_drops_old_days_but_changes_no_table(post
         )
 
 
+async def test_a_worker_writes_and_fires_schedules_and_a_producer_does_not_even_read_them(
+    postgres_database: str,
+) -> None:
+    async with an_estate(postgres_database) as estate:
+        producer = await PostgresStore.from_url(estate.store_url("producer")).connect("shop")
+        worker = await PostgresStore.from_url(estate.store_url("worker")).connect("shop")
+        try:
+            token = (await worker.locks.acquire(LEADER)).token
+            term = Term(lock=LEADER.name, owner=LEADER.owner, token=token or 0)
+            fired = write(look_at=0, jobs=(new_job(),))
+            assert await worker.schedules.write([fired], term) == [Verdict.ACCEPTED]
+            assert len((await worker.schedules.due(9)).records) == 1
+            assert len((await worker.schedules.list("", 9)).records) == 1
+            calls: list[Callable[[], Any]] = [
+                lambda: producer.schedules.write([write("other")]),
+                lambda: producer.schedules.remove("nightly"),
+                lambda: producer.schedules.get(["nightly"]),
+                lambda: producer.schedules.list("", 9),
+                lambda: producer.schedules.due(9),
+            ]
+            for call in calls:
+                with pytest.raises(ConfigurationError, match="permission denied"):
+                    await call()
+            assert await worker.schedules.remove("nightly") is True
+        finally:
+            await producer.close()
+            await worker.close()
+
+
 async def test_functions_that_run_as_the_owner_do_only_what_they_are_for(postgres_database: str) -> None:
     async with an_estate(postgres_database) as estate, estate.connection("worker") as connection:
         count = "SELECT count(*) FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace"
@@ -256,7 +294,9 @@ async def test_an_admin_migrates_without_being_a_superuser(postgres_database: st
         )
         for (function,) in drop:
             await connection.execute(f"DROP FUNCTION {function}")
-        await connection.execute("DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token")
+        await connection.execute(
+            "DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token, holdfast.schedule"
+        )
         store = PostgresStore.from_url(estate.store_url("admin"))
         applied = await store.migrations.apply()
         assert applied[0] == "0002_clock"

@@ -108,6 +108,21 @@ class Queries:
     lock_acquire: str = "SELECT * FROM holdfast.lock_acquire_v1($1, $2, $3, $4, $5, $6)"
     lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
     lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
+    schedule_write: str = (
+        "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    )
+    schedule_remove: str = "DELETE FROM holdfast.schedule WHERE ns = $1 AND name = $2 RETURNING true"
+    schedules: str = """
+        SELECT n.now, NULL::bigint, s.* FROM holdfast.now_v1() AS n(now)
+        LEFT JOIN LATERAL holdfast.schedules_v1($1, $2) AS s ON true ORDER BY s.place"""
+    schedules_after: str = """
+        SELECT n.now, NULL::bigint, s.* FROM holdfast.now_v1() AS n(now)
+        LEFT JOIN LATERAL holdfast.schedules_v1($1, ARRAY(
+            SELECT name FROM holdfast.schedule WHERE ns = $1 AND name > $2 ORDER BY name LIMIT $3)
+        ) AS s ON true ORDER BY s.place"""
+    schedules_due: str = """
+        SELECT d.now, d.next_look, s.* FROM holdfast.schedules_due_v1($1, $2) AS d
+        LEFT JOIN LATERAL holdfast.schedules_v1($1, d.names) AS s ON true ORDER BY s.place"""
     notify: str = "SELECT pg_notify($1, $2)"
 
 

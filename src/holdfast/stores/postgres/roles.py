@@ -20,14 +20,17 @@ _READ = (
     "jobs",
 )
 _LOCKED = ("lock", "lock_line", "lock_token")
-_CHANGED = ("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", *_LOCKED)
+_CHANGED = (
+    *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "schedule"),
+    *_LOCKED,
+)
 _ADDING = ("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_json_v1")
 
 _ROLES = """-- The roles of Holdfast. Run this after `holdfast migrate`, and again after each upgrade, as a
 -- superuser, or as the owner of the tables who may create roles. Then give them to those who log in, as in
 --   GRANT {worker} TO somebody;
 --   {producer} adds jobs, also in its own transactions, and reads what became of them
---   {worker} does all that a worker does, and steers jobs and queues
+--   {worker} does all that a worker does, and steers jobs, queues and schedules
 --   {admin} owns the tables, and changes them: holdfast migrate
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast.', 0));

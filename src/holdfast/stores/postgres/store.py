@@ -14,6 +14,7 @@ from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.locks import PostgresLocks
 from holdfast.stores.postgres.queries import queries
+from holdfast.stores.postgres.schedules import PostgresSchedules
 from holdfast.stores.postgres.schema import PostgresMigrations, missing
 from holdfast.stores.postgres.transactions import PostgresTransactions
 from holdfast.stores.waiters import Waiters
@@ -32,6 +33,7 @@ class PostgresSession:
         self.fleet = PostgresFleet(database, known, ns, self._bell)
         self.wakeups = PostgresWakeups(address, ns, listeners, waiters)
         self.locks = PostgresLocks(database, known, ns, waiters, self.wakeups)
+        self.schedules = PostgresSchedules(database, known, ns, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:

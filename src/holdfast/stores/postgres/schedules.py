@@ -1,0 +1,99 @@
+"""Schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.records import Verdict
+from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.stores.postgres.adding import as_json
+from holdfast.stores.postgres.bell import Bell
+from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.queries import Queries
+
+_encode = msgspec.json.encode
+
+
+class PostgresSchedules:
+    """Schedules of one namespace."""
+
+    def __init__(self, database: Database, queries: Queries, ns: int, bell: Bell) -> None:
+        self._database = database
+        self._queries = queries
+        self._ns = ns
+        self._bell = bell
+
+    async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
+        wakes = any(write.look_at is not None or write.waits or write.jobs for write in writes)
+        wake = self._bell.strike() if wakes else None
+        refused: list[int] | None = await self._database.value(
+            self._queries.schedule_write, self._ns, *_term(term), *_arrays(writes), _fired(writes), wake
+        )
+        if refused is None:
+            return None
+        if wakes:
+            self._bell.struck(wake)
+        verdicts = [Verdict.ACCEPTED] * len(writes)
+        for place in refused:
+            verdicts[place - 1] = Verdict.REFUSED
+        return verdicts
+
+    async def remove(self, name: str) -> bool:
+        removed = await self._database.value(self._queries.schedule_remove, self._ns, name)
+        return removed is not None
+
+    async def get(self, names: Sequence[str]) -> Schedules:
+        return await self._read(self._queries.schedules, list(names))
+
+    async def list(self, after: str, limit: int) -> Schedules:
+        return await self._read(self._queries.schedules_after, after, limit)
+
+    async def due(self, limit: int) -> Schedules:
+        return await self._read(self._queries.schedules_due, limit)
+
+    async def _read(self, sql: str, *args: object) -> Schedules:
+        """Each row begins with now and when to look again; a single one may have nothing else."""
+        rows = await self._database.rows(sql, self._ns, *args)
+        records = [_record(row) for row in rows if row["name"] is not None]
+        return Schedules(now=rows[0][0], next_look=rows[0][1], records=records)
+
+
+def _term(term: Term | None) -> tuple[str | None, str | None, int | None]:
+    return (None, None, None) if term is None else (term.lock, term.owner, term.token)
+
+
+def _arrays(writes: Sequence[ScheduleWrite]) -> tuple[Any, ...]:
+    return (
+        [write.name for write in writes],
+        [write.version for write in writes],
+        [write.mark for write in writes],
+        [write.look_at for write in writes],
+        [write.job for write in writes],
+        [write.waits for write in writes],
+        [write.definition for write in writes],
+        [write.state for write in writes],
+    )
+
+
+def _fired(writes: Sequence[ScheduleWrite]) -> str | None:
+    """All jobs, each with the place of its schedule, counted from 1."""
+    jobs = [
+        {**job, "of": place} for place, write in enumerate(writes, start=1) for job in as_json(write.jobs)
+    ]
+    return _encode(jobs).decode() if jobs else None
+
+
+def _record(row: Any) -> ScheduleRecord:
+    return ScheduleRecord(
+        name=row["name"],
+        version=row["version"],
+        definition=row["definition"],
+        state=row["state"],
+        look_at=row["look_at"],
+        job=None if row["job"] is None else str(row["job"]),
+        waits=row["waits"],
+        run=Run(live=row["live"], started=row["started"], finished=row["finished"]),
+    )

@@ -33,33 +33,27 @@ class Database:
         self._is_closed = False
 
     async def run(self, name: str, *args: object, writes: bool = True) -> Any:
-        """What a script answers. All its arguments are values."""
+        """What a script answers. All its arguments are values. The wire says for how long it waits."""
         told = script(name)
         now = b"" if self._clock is None else self._clock()
         command = ("EVALSHA", told.sha, len(self._keys), *self._keys, now, *args)
         wire = await self._connected()
         is_sent = False
         try:
-            async with asyncio.timeout(self.address.patience):
-                for _ in range(_HOPS):
-                    try:
-                        answer = wire.ask(*command)
-                        is_sent = writes
-                        return await answer
-                    except ReplyError as error:
-                        is_sent = False
-                        if error.code == "NOSCRIPT":
-                            command = ("EVAL", told.text, *command[2:])
-                        elif error.code == "MOVED":
-                            wire = await self._moved(wire, error)
-                        else:
-                            raise
-                raise StoreUnavailable(f"{self.address.place}: the Cluster sends on in circles")
-        except TimeoutError as error:
-            # Its server may be stuck: whoever comes next tries another connection.
-            wire.close(f"no answer within {self.address.patience:g} s")
-            silence = TimeoutError(f"no answer within {self.address.patience:g} s")
-            raise translated(silence, self.address.place, sent=is_sent) from error
+            for _ in range(_HOPS):
+                try:
+                    answer = wire.ask(*command)
+                    is_sent = writes
+                    return await answer
+                except ReplyError as error:
+                    is_sent = False
+                    if error.code == "NOSCRIPT":
+                        command = ("EVAL", told.text, *command[2:])
+                    elif error.code == "MOVED":
+                        wire = await self._moved(wire, error)
+                    else:
+                        raise
+            raise StoreUnavailable(f"{self.address.place}: the Cluster sends on in circles")
         except FAULTS as error:
             if is_elsewhere(error):
                 wire.retire()

@@ -43,6 +43,7 @@ class _Namespace:
         self._check_lines()
         self._check_counts()
         self._check_keys()
+        self._check_schedules()
         assert set(self._client.hkeys(self._prefix + b"a")) == {
             each for each in self._in(*LEASED) if jobs[each].cancel_asked
         }
@@ -101,3 +102,10 @@ class _Namespace:
         for each in self._in(*WAITING, *LEASED):
             if (key := self._jobs[each].key) is not None:
                 assert held[key.encode()] == each, "a live job holds its key"
+
+    def _check_schedules(self) -> None:
+        """Each stands where its own value says, and nothing else does."""
+        stored: dict[bytes, bytes] = self._client.hgetall(self._prefix + b"j")
+        assert self._members(b"j:n") == set(stored), "the index has all schedules and no other"
+        assert self._members(b"j:l") == {value[9:17] + name for name, value in stored.items() if value[8] & 1}
+        assert self._members(b"j:w") == {name for name, value in stored.items() if value[8] & 2}

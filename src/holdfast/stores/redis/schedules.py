@@ -9,6 +9,7 @@ import msgspec
 from holdfast.model.lifecycle import FINISHED
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.stores.listeners import Listeners
 from holdfast.stores.redis.adding import flat
 from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Database
@@ -31,22 +32,25 @@ _encode = msgspec.msgpack.encode
 class RedisSchedules:
     """Schedules of one namespace."""
 
-    def __init__(self, database: Database, bell: Bell) -> None:
+    def __init__(self, database: Database, bell: Bell, listeners: Listeners) -> None:
         self._database = database
         self._bell = bell
+        self._listeners = listeners
         self._waited = b""
 
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
         held = (b"", b"", b"") if term is None else (term.lock, term.owner, term.token)
         wake = self._bell.strike()
         told = await self._database.run("schedule_write", wake, *held, *_packed(writes))
-        rings, verdicts = (0, b"") if told is None else told
-        if rings:
+        is_untold, verdicts = (0, b"") if told is None else told
+        if is_untold:
             self._bell.struck(wake)
         elif wake:
             self._bell.spared()
         if told is None:
             return None
+        if not is_untold:
+            self._listeners.wake()
         return [_VERDICTS[letter] for letter in verdicts.decode()]
 
     async def remove(self, name: str) -> bool:

@@ -36,7 +36,7 @@ class RedisSession:
         self.jobs = RedisJobs(database, self._bell, self.wakeups)
         self.fleet = RedisFleet(database, self._bell)
         self.locks = RedisLocks(database, waiters, self.wakeups)
-        self.schedules = RedisSchedules(database, self._bell)
+        self.schedules = RedisSchedules(database, self._bell, listeners)
 
     async def close(self) -> None:
         if not self._is_closed:

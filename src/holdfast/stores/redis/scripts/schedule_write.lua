@@ -1,8 +1,8 @@
--- ARGV: instant, wake-up, lock or empty, its owner, its token, names and jobs in msgpack, then the schedules as
+-- ARGV: instant, wake-up, lock, its owner, its token or empty, names and jobs in msgpack, then the schedules as
 -- they shall be and what the jobs refer to.
 -- Gives nothing without the lock, else whether others should look, and a 1 for each write that stands.
 local values, FIRST = cmsgpack.unpack(ARGV[6]), 6
-local has_term = ARGV[3] ~= ''
+local has_term = ARGV[5] ~= ''
 if has_term and not F.is_held(F.lock_of(ARGV[3]), ARGV[4], tonumber(ARGV[5])) then return false end
 
 local names, was, is = values.names, {}, {}
@@ -59,7 +59,7 @@ F.each_part('ZADD', WAITS, waits)
 F.each_part('ZREM', LOOKS, past)
 F.each_part('ZREM', WAITS, ended)
 F.tell()
--- Whoever writes under a lock is the one who looks.
-local rings = F.is_untold() or (order[1] ~= nil and not has_term)
-if rings then F.ring(ARGV[2]) end
-return {rings and 1 or 0, table.concat(verdicts)}
+-- Whoever writes under a lock looks at schedules itself; else the one who does is to look again.
+local is_untold = F.is_untold() or (order[1] ~= nil and not has_term)
+if is_untold then F.ring(ARGV[2]) end
+return {is_untold and 1 or 0, table.concat(verdicts)}

@@ -214,7 +214,7 @@ async def test_giving_up_just_when_a_call_runs_out_of_time_harms_nothing() -> No
         jobs,
         "worker",
         count(1),
-        Standing(lambda jobs, sent: None),
+        Standing("worker", lambda jobs, sent: None),
         0.01,
         rig.notices,
         lambda hold, why: pytest.fail(why),

@@ -26,7 +26,8 @@ class Appetite:
 
     Jobs are claimed ahead of the free slots by Little's law: what the slots can finish during one round trip
     and a moment more, at the pace of the last attempts. For slow jobs that is nothing, so none is held back
-    from other workers. With `stands` the store may keep what it could not fulfil.
+    from other workers. With `stands` the store may keep what it could not fulfil, if a slot is free: a job
+    that is added later must not wait here while another worker is idle.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Appetite:
             tasks=self._registry.names,
             limit=limit,
             lease=self._lease,
-            stands=self.stands,
+            stands=self.stands and free > waiting,
         )
 
     def _order(self) -> tuple[str, ...]:

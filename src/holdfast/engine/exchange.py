@@ -18,6 +18,7 @@ from holdfast.engine.outage import Outage, pauses
 from holdfast.engine.standing import Standing
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.records import Move, Tick, Ticked, Verdict, Want
+from holdfast.model.timing import SECOND
 from holdfast.store import JobStore
 
 log = logging.getLogger("holdfast.worker")
@@ -108,10 +109,11 @@ class Exchange:
         except GaveUp:
             raise
         except Exception:
-            self._standing.refused(tick)
+            self._standing.refused(tick, stood_from)
             raise
         if ticked.handed:
-            sent = min(sent, stood_from)
+            ago = ticked.handed_ago
+            sent = min(sent, stood_from) if ago is None else sent - ago / SECOND
         ticked.claimed += self._standing.answered(tick, ticked)
         return Answer(reports, ticked.verdicts, ticked, sent)
 

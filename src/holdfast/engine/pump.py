@@ -86,7 +86,7 @@ class Pump:
             runner, settings.concurrency, settings.kill_seconds, self._report, self._verify, self._stuck
         )
         self._inbox = Inbox(self.slots, ledger)
-        self._standing = Standing(self._handed)
+        self._standing = Standing(worker.id, self._handed)
         seqs = itertools.count(1)
         self._first, self._second = (
             Exchange(

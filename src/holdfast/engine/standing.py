@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from holdfast.engine.hold import now
 from holdfast.model.records import Handed, JobRecord, Tick, Ticked
 from holdfast.model.timing import SECOND
@@ -17,7 +19,8 @@ class Standing:
     called with what came by itself, and since when it may be held; with nothing if it is better to ask.
     """
 
-    def __init__(self, take: Callable[[list[JobRecord], float], None]) -> None:
+    def __init__(self, worker: str, take: Callable[[list[JobRecord], float], None]) -> None:
+        self._worker = worker
         self._take = take
         self._seq: int | None = None
         self._left = 0.0
@@ -28,7 +31,7 @@ class Standing:
     @property
     def is_to_end(self) -> bool:
         """Whether the store must be told that nothing is wanted any more."""
-        return self._is_over and self._seq is not None
+        return self._is_over and self._seq is not None and self._is_answered
 
     def end(self) -> None:
         self._is_over = True
@@ -36,41 +39,44 @@ class Standing:
     def leaves(self, tick: Tick) -> float:
         """A tick leaves, and names the want that stood. When the tick of that want had left."""
         left = self._left
-        if tick.want is not None and tick.want.stands:
-            tick.stood, self._seq, self._left = self._seq, tick.seq, now()
-        elif self.is_to_end:
-            tick.stood, self._seq = self._seq, None
-        else:
+        if tick.want is None and not self._is_over:
             return left
-        self._early = None
-        self._is_answered = False
+        if self._seq is not None and not self._is_answered:
+            # The store may see either first, so this one neither stands nor ends the other.
+            if tick.want is not None:
+                tick.want = replace(tick.want, stands=False)
+            return left
+        tick.stood, self._seq = self._seq, None
+        if tick.want is not None and tick.want.stands:
+            self._seq, self._left = tick.seq, now()
+            self._is_answered, self._early = False, None
         return left
 
     def answered(self, tick: Tick, ticked: Ticked) -> list[JobRecord]:
-        """A tick was answered. Gives what came by itself before, and is not in the answer."""
+        """A tick was answered. Gives what has come by itself before, and is not in the answer."""
         if self._seq != tick.seq:
             return []
         self._is_answered = True
         early, self._early = self._early, None
-        if early is None:
-            if not ticked.stands:
-                self._seq = None
-            return []
-        if not early.claimed:
+        if early is not None:
             self._take([], self._left)
+        if not ticked.stands:
+            self._seq = None
+            return []
+        if early is None or not early.claimed:
             return []
         self._seq = None
-        known = {(job.id, job.token) for job in ticked.claimed}
-        return [job for job in early.claimed if (job.id, job.token) not in known]
+        return early.claimed
 
-    def refused(self, tick: Tick) -> None:
+    def refused(self, tick: Tick, left: float) -> None:
         """The store would not take the tick: the want before it may still stand, or be fulfilled."""
-        if self._seq == tick.seq:
-            self._seq = tick.stood
+        if self._seq == tick.seq or (self._seq is None and tick.stood is not None):
+            self._seq, self._left = tick.stood, left
+            self._is_answered, self._early = True, None
 
     def receive(self, handed: Handed) -> None:
         """Something came by itself."""
-        if handed.seq != self._seq:
+        if handed.worker != self._worker or handed.seq != self._seq:
             return
         if not self._is_answered:
             self._early = handed

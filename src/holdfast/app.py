@@ -77,7 +77,7 @@ class Holdfast:
         self.notices = Notices()
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
-        self.schedules = Schedules(lambda: self.client)
+        self.schedules = Schedules(lambda: self.client.session)
         self._overrides: dict[str, object] = {**settings}
         if store_url is not None:
             self._overrides["store"] = store_url
@@ -192,8 +192,7 @@ class Holdfast:
         """
 
         def declare(task: AnyTask) -> AnyTask:
-            if not isinstance(task, Task):
-                raise ConfigurationError("write @app.schedule(...) above @app.task", setting="schedule")
+            _check_task(task)
             rule = schedule(
                 task.name if name is None else name,
                 recurrence,
@@ -212,6 +211,11 @@ class Holdfast:
     def tasks(self) -> Mapping[str, Task[..., Any]]:
         """All tasks, by name."""
         return MappingProxyType(self._tasks)
+
+    @property
+    def declared(self) -> list[Plan]:
+        """The schedules that `@app.schedule` declares."""
+        return [Plan.of(rule, call) for rule, call in self._declared.values()]
 
     def lock(
         self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None
@@ -284,8 +288,8 @@ class Holdfast:
         )
 
     async def _start_up(self) -> None:
-        for rule, call in self._declared.values():
-            await self.schedules.declare(Plan.of(rule, call))
+        for plan in self.declared:
+            await self.schedules.declare(plan)
         for hook in self._startup:
             await _done(hook())
 
@@ -352,6 +356,11 @@ class Holdfast:
         from holdfast.testing.app import Testing  # noqa: PLC0415  for tests only
 
         return Testing(self, self._opening, start)
+
+
+def _check_task(value: object) -> None:
+    if not isinstance(value, Task):
+        raise ConfigurationError("write @app.schedule(...) above @app.task", setting="schedule")
 
 
 async def _done(answer: object) -> None:

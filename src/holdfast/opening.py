@@ -55,9 +55,14 @@ class Opening:
 
     @property
     def settings(self) -> Settings:
-        """The settings, with the store in use: one that was given is in the memory of this process."""
+        """The settings, with the store in use: one that was given is in the memory of this process.
+
+        Schedules are then fired by whoever gave it, not by a worker whenever it looks.
+        """
         settings = self._settings()
-        return settings if self._given is None else msgspec.structs.replace(settings, store="memory://")
+        if self._given is None:
+            return settings
+        return msgspec.structs.replace(settings, store="memory://", leader_candidate=False)
 
     @property
     def store(self) -> Store:

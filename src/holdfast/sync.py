@@ -17,6 +17,7 @@ from weakref import WeakSet
 from holdfast.engine.client import Client
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
+from holdfast.engine.schedules import Schedules
 from holdfast.model.errors import BlockingCallOnLoop, NotOpen
 from holdfast.model.job import Job
 from holdfast.model.locking import DEFAULT_TTL
@@ -155,7 +156,7 @@ class _Face(Generic[X]):
         self._name = name
         self._reach = reach
 
-    def run(self, name: str, use: Callable[[X], Coroutine[Any, Any, R]]) -> R:
+    def wait_for(self, name: str, use: Callable[[X], Coroutine[Any, Any, R]]) -> R:
         """Waits for a coroutine; on a running event loop it raises, saying what to await instead."""
         return self._background.run(f"{self._name}.{name}", lambda client: use(self._reach(client)))
 
@@ -167,7 +168,7 @@ def _blocking(
 
     @wraps(method)
     def call(face: _Face[X], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return face.run(method.__name__, lambda target: method(target, *args, **kwargs))
+        return face.wait_for(method.__name__, lambda target: method(target, *args, **kwargs))
 
     return call
 
@@ -188,6 +189,19 @@ class SyncDeadLetters(_Face[DeadLetters]):
     discard = _blocking(DeadLetters.discard)
 
 
+class SyncSchedules(_Face[Schedules]):
+    """`app.schedules`, blocking."""
+
+    put = _blocking(Schedules.put)
+    get = _blocking(Schedules.get)
+    remove = _blocking(Schedules.remove)
+    pause = _blocking(Schedules.pause)
+    resume = _blocking(Schedules.resume)
+    run = _blocking(Schedules.run)
+    next = _blocking(Schedules.next)
+    list = _blocking(Schedules.list)
+
+
 class Sync(_Face[Client]):
     """The application for blocking code: the same methods, without `await`.
 
@@ -198,6 +212,9 @@ class Sync(_Face[Client]):
         super().__init__(background, "app", lambda client: client)
         self.queues = SyncQueues(background, "app.queues", lambda client: Queues(lambda: client))
         self.dlq = SyncDeadLetters(background, "app.dlq", lambda client: DeadLetters(lambda: client))
+        self.schedules = SyncSchedules(
+            background, "app.schedules", lambda client: Schedules(lambda: client.session)
+        )
 
     enqueue_many = _blocking(Client.enqueue_many)
     get = _blocking(Client.get)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
 
-from holdfast.engine.client import Client
+import msgspec
+
 from holdfast.engine.ids import new_id
 from holdfast.model import schedule as rules
-from holdfast.model.errors import ScheduleGone, StateConflict, VersionConflict
+from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
 from holdfast.model.names import check_name
 from holdfast.model.plan import Plan, ScheduleInfo, decode
 from holdfast.model.records import Verdict
@@ -19,7 +21,9 @@ from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleS
 from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite
 from holdfast.model.task import Call, check_call
 from holdfast.model.timing import SECOND, Seconds, moment
-from holdfast.store import ScheduleStore
+from holdfast.store import ScheduleStore, Session
+
+log = logging.getLogger("holdfast.schedules")
 
 _TRIES = 20
 _PAGE = 500
@@ -31,8 +35,8 @@ Change: TypeAlias = Callable[[ScheduleRecord | None, int], ScheduleWrite | None]
 class Schedules:
     """The schedules of a namespace."""
 
-    def __init__(self, client: Callable[[], Client]) -> None:
-        self._client = client
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
 
     async def put(
         self,
@@ -68,12 +72,18 @@ class Schedules:
         return await self.declare(Plan.of(schedule, check_call(call)), version)
 
     async def declare(self, plan: Plan, version: int | None = None) -> ScheduleInfo:
-        """Stores a schedule as `put` does; nothing is written if it is stored just so."""
+        """Stores a schedule as `put` does; nothing is written if it is stored just so.
+
+        One that cannot be read is replaced, and begins anew.
+        """
 
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
             if record is None:
                 return plan.write(rules.begin(plan.schedule, now), 0, new_id(), None)
-            before, state = decode(record)
+            try:
+                before, state = decode(record)
+            except msgspec.MsgspecError:
+                return plan.write(rules.begin(plan.schedule, now), record.version, new_id(), record.job)
             if before == plan:
                 return None
             state = rules.edit(before.schedule, plan.schedule, state, now)
@@ -82,9 +92,12 @@ class Schedules:
         return await self._change(plan.schedule.name, version, change)
 
     async def get(self, name: str) -> ScheduleInfo | None:
-        """The schedule; None if there is none of that name."""
+        """The schedule; None if there is none of that name, Undecodable if this version cannot read it."""
         told = await self._store.get([check_name(name, "schedule")])
-        return ScheduleInfo.of(told.records[0]) if told.records else None
+        if not told.records:
+            return None
+        _read(told.records[0])
+        return ScheduleInfo.of(told.records[0])
 
     async def remove(self, name: str) -> bool:
         """Ends a schedule; jobs that it has fired stay. False if there is none of that name."""
@@ -106,7 +119,7 @@ class Schedules:
 
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite:
             found = _stored(record, name)
-            plan, state = decode(found)
+            plan, state = _read(found)
             is_live = found.run is not None and found.run.live
             decision = rules.run_now(plan.schedule, state, now, live=is_live)
             if not decision.firings:
@@ -119,22 +132,27 @@ class Schedules:
         return fired[0]
 
     async def next(self, name: str, count: int = 10) -> list[datetime]:
-        """The coming due times, as far as they are known without the runs."""
+        """The coming due times, as far as they are known without the runs.
+
+        Of one that is paused: those that it would have if it were resumed now.
+        """
         told = await self._store.get([check_name(name, "schedule")])
-        plan, state = decode(_stored(told.records[0] if told.records else None, name))
+        plan, state = _read(_stored(told.records[0] if told.records else None, name))
+        if state.paused:
+            state = rules.resume(plan.schedule, state, told.now)
         coming = upcoming(plan.schedule.recurrence, state.next_due, state.origin)
         return [moment(due) for due in islice(coming, count)]
 
     @property
     def _store(self) -> ScheduleStore:
-        return self._client().session.schedules
+        return self._session().schedules
 
     async def _steer(
         self, name: str, version: int | None, steer: Callable[[Plan, ScheduleState, int], ScheduleState]
     ) -> ScheduleInfo:
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
             found = _stored(record, name)
-            plan, before = decode(found)
+            plan, before = _read(found)
             after = steer(plan, before, now)
             return None if after == before else plan.write(after, found.version, new_id(), found.job)
 
@@ -158,14 +176,14 @@ class Schedules:
         raise VersionConflict(f"schedule {name} was changed by others {_TRIES} times in a row")
 
     async def list(self) -> list[ScheduleInfo]:
-        """All of them, by name."""
-        found: list[ScheduleRecord] = []
+        """All of them, by name. Those that this version cannot read are left out, and named in the log."""
+        found: list[ScheduleInfo] = []
         after = ""
         while True:
             page = (await self._store.list(after, _PAGE)).records
-            found += page
+            found += _readable(page)
             if len(page) < _PAGE:
-                return [ScheduleInfo.of(record) for record in found]
+                return found
             after = page[-1].name
 
 
@@ -173,6 +191,26 @@ def _stored(record: ScheduleRecord | None, name: str) -> ScheduleRecord:
     if record is None:
         raise ScheduleGone(f"no schedule {name} is stored; app.schedules.list() has all of them")
     return record
+
+
+def _read(record: ScheduleRecord) -> tuple[Plan, ScheduleState]:
+    try:
+        return decode(record)
+    except msgspec.MsgspecError as error:
+        raise Undecodable(
+            f"schedule {record.name}",
+            f"cannot be read ({error}); it was stored by a newer version, or names a time zone that this "
+            "machine does not know. Put it anew, or remove it",
+        ) from None
+
+
+def _readable(records: Iterable[ScheduleRecord]) -> Iterable[ScheduleInfo]:
+    for record in records:
+        try:
+            yield ScheduleInfo.of(record)
+        except msgspec.MsgspecError as error:
+            fields = {"schedule": record.name, "error": str(error)}
+            log.warning("a schedule cannot be read; it is not listed", extra={"fields": fields})
 
 
 def _as_written(write: ScheduleWrite, before: ScheduleRecord | None) -> ScheduleRecord:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from holdfast.model.errors import InvalidJob
+from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.records import JobRecord, NewJob
 from holdfast.model.recurrence import Recurrence
 from holdfast.model.schedule import Decision, Misfire, Overlap, Schedule, ScheduleState
@@ -163,8 +163,11 @@ _decode_state = msgspec.json.Decoder(ScheduleState).decode
 
 
 def decode(record: ScheduleRecord) -> tuple[Plan, ScheduleState]:
-    """What was stored. Raises msgspec.MsgspecError for what this version cannot read."""
-    return _decode_plan(record.definition), _decode_state(record.state)
+    """What was stored. Raises msgspec.MsgspecError for what this version, or this machine, cannot read."""
+    try:
+        return _decode_plan(record.definition), _decode_state(record.state)
+    except ConfigurationError as error:
+        raise msgspec.ValidationError(str(error)) from error
 
 
 def firing_id(schedule: str, due: int) -> str:

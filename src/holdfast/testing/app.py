@@ -8,12 +8,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from holdfast.engine.leader import LEADER
+from holdfast.engine.notices import Notices
+from holdfast.engine.scheduler import Scheduler
+from holdfast.engine.schedules import Schedules
 from holdfast.engine.worker import Worker
 from holdfast.model.job import Job
-from holdfast.model.records import JobRecord, Query
+from holdfast.model.plan import Plan
+from holdfast.model.records import JobRecord, LockWish, Query
+from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry, TaskDefinition
-from holdfast.model.timing import Seconds, instant, moment
+from holdfast.model.timing import SECOND, Seconds, instant, moment
 from holdfast.opening import Opening
 from holdfast.store import Session
 from holdfast.stores.memory import MemoryStore
@@ -33,6 +39,11 @@ class Application(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def declared(self) -> list[Plan]: ...
+
+    notices: Notices
+
     def worker(self, queues: Sequence[str] | None = None, concurrency: int | None = None) -> Worker: ...
 
 
@@ -46,7 +57,8 @@ class Enqueued(Protocol):
 class Testing:
     """The application, in memory until the block is left; what it had open before must be closed.
 
-    `async with` opens it for async code. `with` is enough for blocking code.
+    `async with` opens it for async code. `with` is enough for blocking code. Schedules that the application
+    declares are stored from the beginning on.
     """
 
     __test__ = False
@@ -58,7 +70,10 @@ class Testing:
         self._store = MemoryStore(self.clock)
 
     def __enter__(self) -> Self:
+        plans = self._app.declared
         self._opening.use(self._store, self.clock)
+        for plan in plans:
+            self._read(Schedules(self._session).declare(plan))
         return self
 
     def __exit__(
@@ -84,13 +99,21 @@ class Testing:
         return moment(self.clock())
 
     def advance(self, by: Seconds) -> None:
-        """Lets time pass. What becomes due is run by the next `drain`."""
+        """Lets time pass. What becomes due is fired and run by the next `drain`."""
         self.clock.advance(by)
 
+    def fire_due(self) -> None:
+        """Fires the schedules that are due now: their jobs are stored, and not run yet."""
+        self._read(self._lead())
+
     async def drain(self) -> None:
-        """Runs what is due now, and what that leads to, with the real worker, until nothing due is left."""
-        used = {each.name for each in self._read(self._session().fleet.queues())}
-        await self._app.worker(sorted({*used, *self._app.registry.queues})).run(until_idle=True)
+        """Fires and runs what is due now, and what that leads to, until nothing is; with the real worker."""
+        while True:
+            self.fire_due()
+            used = {each.name for each in self._read(self._session().fleet.queues())}
+            await self._app.worker(sorted({*used, *self._app.registry.queues})).run(until_idle=True)
+            if not self._read(self._session().schedules.due(1)).records:
+                return
 
     def drain_sync(self) -> None:
         """The same for blocking tests."""
@@ -128,6 +151,20 @@ class Testing:
         asked += f" in queue {queue!r}" if queue else ""
         stored = "".join(f"\n  {given} in queue {stands_in!r}" for stands_in, given in calls) or " none"
         raise AssertionError(f"{found} enqueued, expected {asked}; of this task there are:{stored}")
+
+    async def _lead(self) -> None:
+        """Does what the leader does, as its own lock is held, until no schedule is due."""
+        session = self._session()
+        wish = LockWish(name=LEADER, owner="testing", ttl=SECOND)
+        token = (await session.locks.acquire(wish)).token
+        if token is None:
+            raise RuntimeError(f"the lock {LEADER} is held by another, so schedules cannot be fired")
+        scheduler = Scheduler(session.schedules, self._app.settings.poll_seconds, self._app.notices)
+        try:
+            while (await session.schedules.due(1)).records:
+                await scheduler.turn(Term(lock=LEADER, owner=wish.owner, token=token))
+        finally:
+            await session.locks.release(LEADER, wish.owner, token)
 
     def _records(self, task: Enqueued | None, queue: str | None) -> list[JobRecord]:
         name = None if task is None else task.definition.name

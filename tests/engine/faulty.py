@@ -148,7 +148,7 @@ class FaultySession:
         self.jobs: Any = FaultyPart(session.jobs, faults, name)
         self.fleet: Any = FaultyPart(session.fleet, faults, name)
         self.locks: Any = FaultyLocks(session.locks, faults, name)
-        self.schedules: Any = FaultyPart(getattr(session, "schedules", None), faults, name)
+        self.schedules: Any = FaultyPart(session.schedules, faults, name)
         self.wakeups = session.wakeups
 
     async def close(self) -> None:

@@ -20,14 +20,10 @@ class ResilientSession:
 
     def __init__(self, session: Session, guard: Guard) -> None:
         self._session = session
-        self._guard = guard
         self.jobs = ResilientJobs(session.jobs, guard)
         self.fleet = ResilientFleet(session.fleet, guard)
         self.locks = ResilientLocks(session.locks, guard)
-
-    @property
-    def schedules(self) -> ResilientSchedules:
-        return ResilientSchedules(self._session.schedules, self._guard)
+        self.schedules = ResilientSchedules(session.schedules, guard)
 
     @property
     def wakeups(self) -> Wakeups | None:

@@ -79,11 +79,15 @@ def _arrays(writes: Sequence[ScheduleWrite]) -> tuple[Any, ...]:
 
 
 def _fired(writes: Sequence[ScheduleWrite]) -> str | None:
-    """All jobs, each with the place of its schedule, counted from 1."""
+    """All jobs, each with the place of its schedule, counted from 1.
+
+    In two batches, because one in which a key is taken is added one by one.
+    """
     jobs = [
         {**job, "of": place} for place, write in enumerate(writes, start=1) for job in as_json(write.jobs)
     ]
-    return _encode(jobs).decode() if jobs else None
+    batches = ([job for job in jobs if (job["key"] is None) is is_plain] for is_plain in (True, False))
+    return _encode([batch for batch in batches if batch]).decode() if jobs else None
 
 
 def _record(row: Any) -> ScheduleRecord:

@@ -83,7 +83,9 @@ def _write(tx: Transaction, writes: Sequence[ScheduleWrite], term: Term | None) 
     if changed:
         run = feed.Run()
         tx.run("schedules_put", **feed.feed([_row(write, run) for write in changed.values()], run))
-    add(tx, jobs)
+    # Apart, because a batch in which a key is taken is added one by one.
+    add(tx, [job for job in jobs if job.key is None])
+    add(tx, [job for job in jobs if job.key is not None])
     return verdicts
 
 

@@ -17,7 +17,7 @@ CREATE INDEX holdfast_schedule_look ON holdfast.schedule (ns, look_at, name) WHE
 CREATE INDEX holdfast_schedule_waits ON holdfast.schedule (ns, name) WHERE waits;
 
 -- Writes schedules, one by one in the order of their names, so that two such calls do not wait for each other; then adds the
--- jobs of those that were written, `of` counting from 1. Gives the places of those that were refused.
+-- jobs of those that were written, batch by batch, `of` counting from 1. Gives the places of those that were refused.
 CREATE FUNCTION holdfast.schedule_put_v1(
     p_ns integer, p_now bigint, p_names text[], p_versions bigint[], p_marks text[], p_looks bigint[], p_jobs uuid[],
     p_waits boolean[], p_definitions bytea[], p_states bytea[], p_fired jsonb
@@ -27,7 +27,7 @@ DECLARE
     w record;
     v_unwritten integer[] := '{}';
     v_refused integer[] := '{}';
-    v_fired jsonb := p_fired;
+    v_batch jsonb;
 BEGIN
     FOR w IN
         SELECT * FROM unnest(p_names, p_versions, p_marks, p_looks, p_jobs, p_waits, p_definitions, p_states)
@@ -54,14 +54,15 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
-    IF v_unwritten <> '{}' THEN
-        SELECT jsonb_agg(e.job ORDER BY e.n) INTO v_fired
-        FROM jsonb_array_elements(p_fired) WITH ORDINALITY AS e(job, n)
-        WHERE (e.job ->> 'of')::integer <> ALL (v_unwritten);
-    END IF;
-    IF v_fired IS NOT NULL THEN
-        PERFORM holdfast.add_json_v1(p_ns, p_now, v_fired, NULL);
-    END IF;
+    FOR v_batch IN SELECT b.batch FROM jsonb_array_elements(p_fired) WITH ORDINALITY AS b(batch, n) ORDER BY b.n LOOP
+        IF v_unwritten <> '{}' THEN
+            SELECT jsonb_agg(e.job ORDER BY e.n) INTO v_batch
+            FROM jsonb_array_elements(v_batch) WITH ORDINALITY AS e(job, n)
+            WHERE (e.job ->> 'of')::integer <> ALL (v_unwritten);
+            CONTINUE WHEN v_batch IS NULL;
+        END IF;
+        PERFORM holdfast.add_json_v1(p_ns, p_now, v_batch, NULL);
+    END LOOP;
     RETURN v_refused;
 END
 $$;
@@ -104,9 +105,9 @@ BEGIN
                 p_ns, v_now, p_names[v_place:v_place], p_versions[v_place:v_place], p_marks[v_place:v_place],
                 p_looks[v_place:v_place], p_jobs[v_place:v_place], p_waits[v_place:v_place],
                 p_definitions[v_place:v_place], p_states[v_place:v_place], (
-                    SELECT jsonb_agg(e.job || '{"of": 1}' ORDER BY e.n)
-                    FROM jsonb_array_elements(p_fired) WITH ORDINALITY AS e(job, n)
-                    WHERE (e.job ->> 'of')::integer = v_place)) <> '{}'
+                    SELECT jsonb_build_array(jsonb_agg(e.job || '{"of": 1}'))
+                    FROM jsonb_array_elements(p_fired) AS b(batch) CROSS JOIN jsonb_array_elements(b.batch) AS e(job)
+                    WHERE (e.job ->> 'of')::integer = v_place HAVING count(*) > 0)) <> '{}'
             THEN
                 v_refused := v_refused || v_place;
             END IF;

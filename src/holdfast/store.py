@@ -255,7 +255,7 @@ class ScheduleStore(Protocol):
         ...
 
     async def remove(self, name: str) -> bool:
-        """Removes a schedule; its jobs stay. False if there is none of that name."""
+        """Removes a schedule; its jobs stay. False if there is none of that name, as for a repeat."""
         ...
 
     async def get(self, names: Sequence[str]) -> Schedules:
@@ -269,8 +269,9 @@ class ScheduleStore(Protocol):
     async def due(self, limit: int) -> Schedules:
         """Up to `limit` to be looked at now: by `look_at` (<= now) and name, then by name those that wait.
 
-        One that waits is among them if its job is finished or gone. `next_look` is how long until the next
-        `look_at` that is not among them, 0 if there are more than `limit`; None if there is none.
+        One that waits is among them if its job is finished or gone; of many that wait, a call may look at a
+        part, and the next calls at the others. `next_look` is how long until the next `look_at`, 0 if more
+        than `limit` have come; None if there is none.
         """
         ...
 

@@ -55,9 +55,10 @@ class Scheduler:
             if verdicts is None:
                 raise LeaseLost(f"the term {term.token} is over: another leads, or the lease ran out")
             self._tell(told, writes, verdicts)
-        if told.next_look is None:
-            return self._poll
-        return min(self._poll, told.next_look / SECOND)
+        looks = [write.look_at - told.now for write in writes if write.look_at is not None]
+        if told.next_look is not None:
+            looks.append(told.next_look)
+        return min([self._poll, *(max(0, look) / SECOND for look in looks)])
 
     def _written(self, record: ScheduleRecord, moment: int) -> ScheduleWrite:
         """The schedule as it shall be after this moment, with what it fires."""

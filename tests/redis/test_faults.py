@@ -26,6 +26,11 @@ POINTS: tuple[Point, ...] = ("before", "after", "half", "silent")
 TIMEOUT = "?timeout=0.3"
 
 
+def patience(point: Point) -> str:
+    """Short only where it must come to its end: a busy machine may need longer for all else."""
+    return TIMEOUT if point == "silent" else ""
+
+
 def within(seconds: float, scenario: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(seconds):
@@ -41,7 +46,7 @@ def test_an_add_whose_answer_was_lost_is_unknown_and_repeats_to_one_job(redis_ur
         async with (
             Proxy(redis_url) as proxy,
             opened(redis_url, name) as plain,
-            opened(proxy.url + TIMEOUT, name) as bare,
+            opened(proxy.url + patience(point), name) as bare,
         ):
             job = new_job()
             await bare.jobs.add([new_job()])
@@ -67,7 +72,7 @@ def test_a_tick_whose_answer_was_lost_gives_the_same_jobs_when_it_is_repeated(
         async with (
             Proxy(redis_url) as proxy,
             opened(redis_url, name) as plain,
-            opened(proxy.url + TIMEOUT, name) as bare,
+            opened(proxy.url + patience(point), name) as bare,
         ):
             await plain.jobs.add([new_job() for _ in range(4)])
             held = (await bare.jobs.tick(claiming(1, limit=2))).claimed
@@ -91,7 +96,7 @@ def test_the_store_that_users_open_gets_over_a_lost_answer(redis_url: str, point
     async def scenario() -> None:
         name = secrets.token_hex(4)
         async with Proxy(redis_url) as proxy, opened(redis_url, name) as plain:
-            session = await open_store(proxy.url + TIMEOUT).connect(name)
+            session = await open_store(proxy.url + patience(point)).connect(name)
             job = new_job()
             await session.jobs.add([new_job()])
             proxy.lose(script("add").sha, point)

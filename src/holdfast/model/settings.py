@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kill_seconds: float = 5.0
     """How long a cancelled attempt may take to end before it is given up, or its process killed."""
 
-    leader_candidate: bool = False
+    leader_candidate: bool = True
     """Whether a worker stands for election, to fire schedules when it leads."""
     leader_lease_seconds: float = 15.0
 

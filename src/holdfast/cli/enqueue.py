@@ -45,9 +45,9 @@ def enqueue(
 
     JSON gives the task's arguments: an object by name, an array by position.
     """
-    args, kwargs = _parse(arguments)
+    args, kwargs = parse_arguments(arguments)
     application = load_app(app).configured(store=store, namespace=namespace)
-    call = _find(application, task).using(tags=tags or None, **options).call(*args, **kwargs)
+    call = find_task(application, task).using(tags=tags or None, **options).call(*args, **kwargs)
     if application.settings.store.startswith("memory:"):
         raise WrongUse("a job in memory:// would be gone when this command ends; name another with --store.")
 
@@ -62,7 +62,8 @@ def enqueue(
     run(work())
 
 
-def _parse(text: str) -> tuple[list[Any], dict[str, Any]]:
+def parse_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call by position and by name, from JSON."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -74,7 +75,8 @@ def _parse(text: str) -> tuple[list[Any], dict[str, Any]]:
     raise WrongUse("the arguments must be a JSON object (by name) or an array (by position).")
 
 
-def _find(app: Holdfast, name: str) -> Task[..., Any]:
+def find_task(app: Holdfast, name: str) -> Task[..., Any]:
+    """The task of that name; UnknownTask names one that is spelt alike."""
     found = app.tasks.get(name)
     if found is None:
         close = get_close_matches(name, app.tasks, n=1)

@@ -21,6 +21,8 @@ from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues, stats, workers
+from holdfast.cli.scheduler import scheduler
+from holdfast.cli.schedules import schedules
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
@@ -92,6 +94,8 @@ for command in (
     jobs,
     migrate,
     queues,
+    scheduler,
+    schedules,
     stats,
     why,
     worker,

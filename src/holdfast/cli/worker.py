@@ -47,7 +47,7 @@ def worker(
     The first SIGTERM or Ctrl-C lets running jobs finish, the second cancels and releases them. The exit code
     is 0 when all ended well, 130 or 143 when a job had to be cut short.
     """
-    with _leaving_on_signals():
+    with leaving_on_signals():
         application = load_app(app).configured(
             store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
         )
@@ -68,8 +68,8 @@ def worker(
 
 
 @contextmanager
-def _leaving_on_signals() -> Generator[None]:
-    """Until the worker takes over there is nothing that a signal could cut short."""
+def leaving_on_signals() -> Generator[None]:
+    """Until a command listens itself, there is nothing that a signal could cut short."""
 
     def leave(_number: int, _frame: object) -> None:
         raise Left(DONE)

@@ -1,0 +1,105 @@
+"""`holdfast scheduler`: a process that runs no jobs, but fires schedules when it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import AsyncExitStack
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli.errors import Cut, WrongUse
+from holdfast.cli.load import load_app
+from holdfast.cli.worker import leaving_on_signals
+from holdfast.engine.candidacy import Candidacy
+from holdfast.engine.identity import worker_record
+from holdfast.engine.outage import Outage, pauses
+from holdfast.engine.signals import listening
+from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.store import Session
+from holdfast.telemetry import logs
+
+logger = logging.getLogger("holdfast.scheduler")
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option("--lease", type=float, metavar="S", help="Seconds after which another leads if this one dies.")
+@click.option("--store", metavar="URL", help="Another store than the application's own.")
+@click.option("--namespace", metavar="NAME", help="Another namespace than the application's own.")
+def scheduler(app: str, lease: float | None, store: str | None, namespace: str | None) -> int:
+    """Fire the schedules of an application, and run no jobs.
+
+    Every worker can do this as well. Of all that stand for election one leads at a time. SIGTERM or Ctrl-C
+    ends it, and hands leadership on at once.
+    """
+    with leaving_on_signals():
+        application = load_app(app).configured(store=store, namespace=namespace, leader_lease_seconds=lease)
+        logs.configure(application.settings)
+        if application.settings.store.startswith("memory:"):
+            raise WrongUse(
+                "what is fired in this process's memory:// is run by nobody; name another store with --store."
+            )
+        return asyncio.run(_Election(application).run())
+
+
+class _Election:
+    """Stands until a signal comes; a second one ends it without taking leave."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+        self._name = worker_record((), (), 0).id
+        self._signals: list[signal.Signals] = []
+
+    async def run(self) -> int:
+        standing = asyncio.create_task(self._stand())
+
+        def stop(number: signal.Signals) -> None:
+            self._signals.append(number)
+            forced = len(self._signals) > 1
+            logs.log(logger, logging.INFO, "signal", scheduler=self._name, signal=number.name, forced=forced)
+            standing.cancel()
+
+        with listening(stop):
+            try:
+                await standing
+            except asyncio.CancelledError:
+                if len(self._signals) > 1:
+                    raise Cut(self._signals[-1]) from None
+                if not self._signals:
+                    raise
+        return 0
+
+    async def _stand(self) -> None:
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            session = await self._connect()
+            stack.push_async_callback(session.close)
+            candidacy = Candidacy(session, self._connect, self._name, self._app.settings, self._app.notices)
+            stack.push_async_callback(candidacy.close)
+            logs.log(logger, logging.INFO, "scheduler started", scheduler=self._name)
+            stack.callback(logs.log, logger, logging.INFO, "scheduler stopped", scheduler=self._name)
+            await candidacy.stand()
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        """Stores what is declared. An outage is waited out; what cannot pass is raised."""
+        outage = Outage(self._name, self._app.notices, "start_failed")
+        waits = pauses()
+        while True:
+            try:
+                async with AsyncExitStack() as attempt:
+                    await attempt.enter_async_context(self._app)
+                    for plan in self._app.declared:
+                        await self._app.schedules.declare(plan)
+                    stack.push_async_exit(attempt.pop_all())
+            except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
+                outage.failed(error)
+                await asyncio.sleep(next(waits))
+            else:
+                outage.succeeded()
+                return
+
+    async def _connect(self) -> Session:
+        return await self._app.store.connect(self._app.settings.namespace)

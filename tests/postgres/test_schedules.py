@@ -137,11 +137,11 @@ async def test_every_look_up_of_schedules_is_a_probe_of_an_index(
         if statistics == "analyzed when empty":
             await opened.execute("ANALYZE")
         term = await lead(ours)
-        waits = new_job()
+        waits = [new_job() for _ in range(DUE)]
         await ours.schedules.write(
             [write(f"s{n:03}", look_at=n if n < DUE else 2**62, jobs=(new_job(),)) for n in range(MANY)]
         )
-        await ours.schedules.write([write("waits", job=waits.id, waits=True, jobs=(waits,))])
+        await ours.schedules.write([write(job.id, job=job.id, waits=True, jobs=(job,)) for job in waits])
         if statistics == "analyzed when full":
             await opened.execute("ANALYZE")
         await opened.execute("LOAD 'auto_explain'")
@@ -178,4 +178,7 @@ def _check(nodes: list[dict[str, Any]]) -> None:
     for node in scans:
         if node["Relation Name"] == "schedule":
             assert node["Actual Rows"] * node["Actual Loops"] <= DUE + 1
+        else:
+            assert node["Actual Rows"] <= 1
             assert node.get("Rows Removed by Filter", 0) <= 1
+    assert not [node for node in nodes if node.get("Rows Removed by Join Filter", 0) > 1]

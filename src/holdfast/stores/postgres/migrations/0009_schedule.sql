@@ -163,7 +163,7 @@ BEGIN
         names := names || ARRAY(
             SELECT s.name FROM holdfast.schedule AS s
             WHERE s.ns = p_ns AND s.waits AND (s.look_at <= now) IS NOT TRUE
-              AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = s.job)
+              AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = s.job OFFSET 0)
             ORDER BY s.name LIMIT p_limit - cardinality(names));
     END IF;
 END

@@ -1,6 +1,7 @@
 """Whether all that is stored beside the jobs of a Redis database agrees with them."""
 
 from collections import Counter
+from struct import Struct
 from typing import Any
 
 import redis
@@ -10,6 +11,8 @@ from holdfast.model.records import JobRecord
 from holdfast.stores.redis.records import CODES, made
 
 _SENTINEL = b"-" * 65
+_SEQ = Struct(">q")
+_LENGTH = Struct(">H")
 
 
 def check_sound(url: str) -> Counter[State]:
@@ -109,3 +112,30 @@ class _Namespace:
         assert self._members(b"j:n") == set(stored), "the index has all schedules and no other"
         assert self._members(b"j:l") == {value[9:17] + name for name, value in stored.items() if value[8] & 1}
         assert self._members(b"j:w") == {name for name, value in stored.items() if value[8] & 2}
+
+    def _check_standing(self) -> None:
+        """Wants stand for workers that are known, what was claimed for them is stored, and lines end."""
+        kept = self._client.hgetall(self._prefix + b"y")
+        assert set(kept) <= set(self._client.hkeys(self._prefix + b"u")), "who is gone wants nothing"
+        for worker, want in kept.items():
+            (seq,) = _SEQ.unpack_from(want)
+            if seq < 0:
+                held = {each for each in self._jobs if _is_for(self._records[each], seq, worker)}
+                assert held <= set(_ids(want)), "each that was handed over is told"
+        for name in self._names:
+            if name.startswith(b"y:"):
+                assert self._client.pttl(self._prefix + name) > 0, "a line that nobody joins ends"
+
+
+def _ids(want: bytes) -> list[bytes]:
+    found, at = [], 2 * _SEQ.size
+    while at < len(want):
+        (length,) = _LENGTH.unpack_from(want, at)
+        at += _LENGTH.size + length
+        found.append(want[at - length : at])
+    return found
+
+
+def _is_for(record: bytes, seq: int, worker: bytes) -> bool:
+    """Whether the job is held by the worker, for this want."""
+    return record[0] in {1, 2} and _SEQ.unpack_from(record, 33) == (seq,) and record.endswith(worker)

@@ -9,12 +9,18 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import LockPromises, SchedulePromises, StoreConformance, Subject
+from holdfast.testing.conformance import (
+    LockPromises,
+    SchedulePromises,
+    StandingPromises,
+    StoreConformance,
+    Subject,
+)
 from tests.engine.faulty import FaultyStore
 from tests.resilient.test_conformance import Forgetful
 
 
-class TestRedisThatForgetsToAnswer(StoreConformance, SchedulePromises, LockPromises):
+class TestRedisThatForgetsToAnswer(StoreConformance, SchedulePromises, LockPromises, StandingPromises):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.

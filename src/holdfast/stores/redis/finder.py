@@ -13,26 +13,38 @@ T = TypeVar("T")
 
 
 class Finder:
-    """Finds the server anew for each connection, so that the next one is made to whoever took over."""
+    """Finds the server anew for each connection, so that the next one is made to whoever took over.
+
+    One that listens is cut off when a Cluster has moved the namespace: a node counts only its own listeners.
+    """
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._turn = 0
         self._moved: tuple[str, int] | None = None
+        self._listening: Wire | None = None
 
     async def open(self, heard: Heard | None = None) -> Wire:
         """A connection to the server that has the namespace."""
+        wire = await self._open(heard)
+        if heard is not None:
+            self._listening = wire
+        return wire
+
+    def follow(self, error: ReplyError) -> None:
+        """Goes where a Cluster has sent us on."""
+        host, _, port = str(error).split(" ")[2].rpartition(":")
+        self._moved = (host.strip("[]") or self._address.hosts[0][0], int(port))
+        if self._listening is not None:
+            self._listening.close("the namespace has moved")
+
+    async def _open(self, heard: Heard | None) -> Wire:
         if self._address.kind == "sentinel":
             return await self._from_sentinels(heard)
         if self._address.kind == "cluster":
             return await self._from_cluster(heard)
         server = self._address.hosts[0] if self._address.hosts else ("", 0)
         return await connect(self._address, server, heard)
-
-    def follow(self, error: ReplyError) -> None:
-        """Goes where a Cluster has sent us on."""
-        host, _, port = str(error).split(" ")[2].rpartition(":")
-        self._moved = (host.strip("[]") or self._address.hosts[0][0], int(port))
 
     async def _from_cluster(self, heard: Heard | None) -> Wire:
         if self._moved is not None:

@@ -70,14 +70,15 @@ class Idle:
         """Waits until something is handed over: a session may need a moment until it hears."""
         probe = standing("probe")
         for _ in range(100):
-            seq = await self.stand(probe)
-            await self.session.jobs.add([new_job(queue="probe")])
-            ticked = await self.tick(probe, stood=seq)
-            for job in ticked.claimed:
-                await self.tick(moves=[ended(job)])
-            if ticked.handed:
-                await self.handed()
-                return
+            seq = next(self.seqs)
+            if (await self.tick(probe, seq=seq)).stands:
+                await self.session.jobs.add([new_job(queue="probe")])
+                ticked = await self.tick(probe, stood=seq)
+                for job in ticked.claimed:
+                    await self.tick(moves=[ended(job)])
+                if ticked.handed:
+                    await self.handed()
+                    return
             await asyncio.sleep(0.05)
         pytest.fail("nothing was handed over")
 

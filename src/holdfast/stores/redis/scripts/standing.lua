@@ -15,18 +15,20 @@ function F.stand(worker, seq, left, ear, want, queues)
   end
 end
 
--- Ends what stands of the worker, before a tick of this seq. Whether a later one has come before; if the want
--- that stood is fulfilled, also the ids of its jobs, and since when they are held.
+-- Ends what stands of the worker, before a tick of this seq. Whether a later tick has come before, and whether
+-- its own want stands, since it is a repeat; if the want that stood is fulfilled, also the ids of its jobs, and
+-- since when they are held.
 function F.end_want(worker, seq, stood)
   local kept = call('HGET', STANDING, worker)
-  if not kept then return false end
+  if not kept then return false, false end
   local its_seq, since, at = unpacked('>i8i8', kept)
-  if math.abs(its_seq) > seq then return true end
+  if math.abs(its_seq) > seq then return true, false end
+  if its_seq == seq then return false, true end
   if its_seq > 0 then call('HDEL', STANDING, worker) end
-  if not stood or its_seq ~= -stood then return false end
+  if not stood or its_seq ~= -stood then return false, false end
   local ids = {}
   while at <= #kept do
     ids[#ids + 1], at = unpacked('>I2c0', kept, at)
   end
-  return false, ids, since
+  return false, false, ids, since
 end

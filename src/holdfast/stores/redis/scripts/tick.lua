@@ -21,8 +21,8 @@ end
 local known = call('HGET', NS .. 'u', worker)
 local is_registered = known and now < unpacked('>i8', known, 17)
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
-local is_late, ids, since
-if stood or ear ~= '' then is_late, ids, since = F.end_want(worker, seq, stood) end
+local is_late, is_kept, ids, since
+if stood or (want and want.stands) then is_late, is_kept, ids, since = F.end_want(worker, seq, stood) end
 if ids then
   F.still_held(worker, {-stood}, ids, claimed)
 elseif stood and ARGV[5] == '1' then
@@ -49,7 +49,10 @@ if want then
     F.claim(worker, seq, want, queues, claimed)
     stands = ear ~= '' and not is_late and #claimed[1] < want.limit
     if stands then F.stand(worker, seq, want.limit - #claimed[1], ear, ARGV[8], queues) end
+  elseif is_kept then
+    stands = ear ~= ''
   end
+  if is_kept and not stands then call('HDEL', STANDING, worker) end
 end
 F.save_counts()
 

@@ -1,13 +1,16 @@
 """Jobs that are handed to an idle worker, in whatever order it hears of it: each is run once."""
 
 import asyncio
+from itertools import count
+from typing import Any
 
 import pytest
 
+from holdfast.engine.exchange import Exchange
 from holdfast.engine.standing import Standing
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.lifecycle import State
-from holdfast.model.records import Handed, Tick, Want
+from holdfast.model.records import Handed, Tick, Ticked, Want
 from holdfast.model.timing import SECOND
 from tests.engine.handing import shelved, ticks_of
 from tests.engine.rig import Gate, Rig
@@ -286,3 +289,41 @@ def test_what_is_handed_over_is_trusted_from_when_it_was_at_the_earliest(
     standing._is_answered = True
     standing.receive(Handed(worker="w", seq=1, after=20 * SECOND, claimed=[]))
     assert taken == [120.0]
+
+
+@pytest.mark.parametrize(("ago", "sent"), [(None, 100.0), (20 * SECOND, 140.0)])
+async def test_what_comes_with_an_answer_is_trusted_from_when_it_was_handed_over_at_the_earliest(
+    monkeypatch: pytest.MonkeyPatch, ago: int | None, sent: float
+) -> None:
+    rig = Rig()
+    times = iter([100.0, 160.0, 160.0])
+    monkeypatch.setattr("holdfast.engine.standing.now", lambda: next(times))
+    monkeypatch.setattr("holdfast.engine.exchange.now", lambda: 160.0)
+
+    class Jobs:
+        async def tick(self, tick: Tick) -> Ticked:
+            return Ticked(
+                verdicts=[],
+                claimed=[],
+                cancel_asked=[],
+                paused=frozenset(),
+                next_due=None,
+                registered=True,
+                handed=0 if tick.stood is None else 1,
+                handed_ago=ago,
+                stands=True,
+            )
+
+    jobs: Any = Jobs()
+    exchange = Exchange(
+        jobs,
+        "worker",
+        count(1),
+        Standing("worker", lambda jobs, sent: None),
+        1.0,
+        rig.notices,
+        lambda hold, why: pytest.fail(why),
+        lambda: None,
+    )
+    assert (await exchange.send([], WANT)).sent == 160.0
+    assert (await exchange.send([], WANT)).sent == sent

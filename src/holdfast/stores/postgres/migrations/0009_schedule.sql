@@ -156,9 +156,14 @@ BEGIN
     now := holdfast.now_v1();
     names := ARRAY(
         SELECT s.name FROM holdfast.schedule AS s
-        WHERE s.ns = p_ns AND s.look_at <= now ORDER BY s.look_at, s.name LIMIT p_limit);
-    SELECT greatest(s.look_at - now, 0) INTO next_look FROM holdfast.schedule AS s
-    WHERE s.ns = p_ns AND s.look_at IS NOT NULL ORDER BY s.look_at, s.name OFFSET cardinality(names) LIMIT 1;
+        WHERE s.ns = p_ns AND s.look_at <= now ORDER BY s.look_at, s.name LIMIT p_limit + 1);
+    IF cardinality(names) > p_limit THEN
+        names := names[:p_limit];
+        next_look := 0;
+    ELSE
+        SELECT s.look_at - now INTO next_look FROM holdfast.schedule AS s
+        WHERE s.ns = p_ns AND s.look_at > now ORDER BY s.look_at LIMIT 1;
+    END IF;
     IF cardinality(names) < p_limit THEN
         names := names || ARRAY(
             SELECT s.name FROM holdfast.schedule AS s

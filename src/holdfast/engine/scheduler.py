@@ -21,7 +21,7 @@ from holdfast.store import ScheduleStore
 log = logging.getLogger("holdfast.scheduler")
 
 BATCH = 250
-SOONEST = 0.05
+SOONEST = 0.2
 """Wake-ups may come often, and most are not about schedules."""
 
 ASIDE = 60 * SECOND

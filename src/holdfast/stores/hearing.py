@@ -11,11 +11,13 @@ from holdfast.stores.listeners import Listeners
 class Hearing(ABC):
     """What is told to one namespace, for the event loop of one session.
 
-    `_serve` listens while somebody wants it; it is begun anew when somebody does after it has ended.
+    `_serve` listens while somebody wants it; it is begun anew when somebody does after it has ended. What it
+    hears it tells to those who listen by way of this session (`_own`); what is told in this process, all are.
     """
 
     def __init__(self, listeners: Listeners, *, notify: bool) -> None:
         self._listeners = listeners
+        self._own = Listeners()
         self._notify = notify
         self.is_deaf = not notify
         """Whether it is known that nothing will be heard."""
@@ -24,12 +26,11 @@ class Hearing(ABC):
         self._task: asyncio.Task[None] | None = None
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        end = self._listeners.add(wake)
-        end_hearing = self.hear()
+        ends = (self._listeners.add(wake), self._own.add(wake), self.hear())
 
         def stop() -> None:
-            end()
-            end_hearing()
+            for end in ends:
+                end()
 
         return stop
 

@@ -13,6 +13,8 @@ class Listeners:
 
     def __init__(self) -> None:
         self._listeners: tuple[_Listener, ...] = ()
+        self.is_warned = False
+        """Whether the log has it that nothing is heard from other processes."""
 
     def add(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Adds a listener; what it gives back takes it away again."""

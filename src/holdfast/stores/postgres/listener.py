@@ -77,7 +77,7 @@ class PostgresWakeups(Hearing):
             if told == f"{TRIAL}-{process_mark()}":
                 tried.set()
             elif told != process_mark() and not told.startswith(TRIAL):
-                self._listeners.wake()
+                self._own.wake()
 
         def called(_connection: Connection, _pid: int, _channel: str, owner: str) -> None:
             self._waiters.wake([owner])
@@ -89,17 +89,14 @@ class PostgresWakeups(Hearing):
         await connection.add_listener(self._channel, heard)
         await connection.add_listener(self._lock_channel, called)
         await self._try()
-        self._listeners.wake()
+        self._own.wake()
         self._waiters.wake_all()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 await tried.wait()
         except TimeoutError:
             if not gone.is_set():
-                fields = {"place": self._address.place}
-                _log.warning(
-                    "wake-ups do not arrive, probably because of a pooler; polling", extra={"fields": fields}
-                )
+                self._warn()
                 self.is_deaf = True
                 return False
         self.is_deaf = False
@@ -111,3 +108,11 @@ class PostgresWakeups(Hearing):
                 # A connection that was cut without a word is noticed only by asking.
                 await connection.execute("SELECT 1")
         return True
+
+    def _warn(self) -> None:
+        if not self._listeners.is_warned:
+            self._listeners.is_warned = True
+            fields = {"place": self._address.place}
+            _log.warning(
+                "wake-ups do not arrive, probably because of a pooler; polling", extra={"fields": fields}
+            )

@@ -78,7 +78,7 @@ class RedisWakeups(Hearing):
             await wire.ask("SUBSCRIBE", self._database.prefix + b"turn")
             await wire.ask("SUBSCRIBE", self._database.prefix + self._name)
         self.is_deaf = False
-        self._listeners.wake()
+        self._own.wake()
         self._waiters.wake_all()
         while self._wanted and wire.is_open:
             with contextlib.suppress(TimeoutError):
@@ -98,4 +98,4 @@ class RedisWakeups(Hearing):
             if teller != self._waiters.mark:
                 self._waiters.wake([owner])
         elif told.decode() != process_mark():
-            self._listeners.wake()
+            self._own.wake()

@@ -37,14 +37,10 @@ _encode = msgspec.json.encode
 
 
 class _Answer(msgspec.Struct):
-    now: int
-    read: int
-    registered: bool
-    refused: list[int] | None
-    verdicts: str | None
-    asked: list[tuple[str, int]] | None
-    paused: list[str]
-    next_due: int | None
+    refused: list[int] | None = None
+    verdicts: str | None = None
+    asked: list[tuple[str, int]] | None = None
+    paused: list[str] = []
 
 
 class _Edited(msgspec.Struct):
@@ -110,23 +106,24 @@ class PostgresJobs:
         )
         if wakes:
             self._bell.struck(wake)
-        answer = _decode_answer(rows.pop()[0])
+        told, _, _, _, _, now, next_due, read, registered, *_ = rows.pop()
+        answer = _decode_answer(told)
         jobs: list[JobRecord] = []
         if want is not None:
-            lease_until = answer.now + want.lease
+            lease_until = now + want.lease
             jobs = [claimed(row, tick.worker, lease_until) for row in rows]
             jobs.sort(key=_PLACE)
             if len(want.queues) > 1:
                 turns = {queue: turn for turn, queue in enumerate(want.queues)}
                 jobs.sort(key=lambda job: turns[job.queue])
-            self._floors.learn(answer.read, jobs, None if answer.next_due == 0 else answer.now)
+            self._floors.learn(read, jobs, None if next_due == 0 else now)
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
             claimed=jobs,
             cancel_asked=_asked(answer.asked, jobs),
             paused=frozenset(answer.paused),
-            next_due=answer.next_due,
-            registered=answer.registered,
+            next_due=next_due,
+            registered=bool(registered),
         )
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:

@@ -48,7 +48,7 @@ CREATE TABLE holdfast.job (
     error text,
     CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id)
 ) WITH (
-    fillfactor = 90,
+    fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0.05,

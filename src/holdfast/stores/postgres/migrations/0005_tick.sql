@@ -13,21 +13,14 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM holdfast.job AS j
+        -- Only these rows tell the namespace, and the worker is compared in a way that fits no index: so each row is
+        -- one probe of the index of ids, in their order.
         USING (
-            SELECT i.place, m.token, m.elapsed, m.result
-            FROM (
-                SELECT unnest(p_ids) AS id, unnest(p_tokens) AS token, unnest(p_elapsed) AS elapsed,
-                       unnest(p_results) AS result
-            ) AS m
-            CROSS JOIN LATERAL (
-                SELECT ctid AS place, token, worker FROM holdfast.job WHERE ns = p_ns AND id = m.id OFFSET 0
-            ) AS i
-            WHERE i.token = m.token AND i.worker = p_worker
+            SELECT p_ns AS ns, unnest(p_ids) AS id, unnest(p_tokens) AS token, unnest(p_elapsed) AS elapsed,
+                   unnest(p_results) AS result
             OFFSET 0
         ) AS c
-        -- Asked again of the row itself: servers before the minor releases of November 2025 find a row by its old place
-        -- also if a reclaim, which this has just waited for, has changed it.
-        WHERE j.ctid = c.place AND j.token = c.token AND j.worker = p_worker
+        WHERE j.ns = c.ns AND j.id = c.id AND j.token = c.token AND NOT j.worker IS DISTINCT FROM p_worker
         RETURNING j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token, j.lease,
                   j.timeout, j.retry, j.headers, j.key, j.tags, j.cancel_asked, c.elapsed, c.result
     ), unlocked AS (
@@ -74,9 +67,11 @@ END
 $$;
 
 -- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
--- one row that has only `answer`, whose `asked` leaves out those that were just claimed. `rest` tells of a job what is not
--- as in one that was just added and then claimed.
--- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. `read` tells
+-- at last one row that has `answer`: what else there is to tell, as JSON, whose `asked` leaves out those that were just
+-- claimed. There `priority` is the store's now, `due` how long until the next job is due, `created` how many entries were
+-- read, and `run` is 1 if the worker is registered. `rest` tells of a job what is not as in one that was just added and
+-- then claimed.
+-- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. So it is told
 -- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
 -- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
 -- due is ready.
@@ -103,10 +98,11 @@ DECLARE
     v_paused text[];
     v_queue text;
     v_due bigint;
+    v_dues bigint[];
     v_next bigint;
     v_left integer := p_limit;
     v_got integer;
-    v_read bigint := 0;
+    v_read bigint;
     v_due_floor bigint := coalesce(p_due_floor, -9223372036854775808);
     v_floors jsonb;
     v_floor jsonb;
@@ -147,8 +143,14 @@ BEGIN
     SELECT coalesce((SELECT w.live_until > v_now FROM holdfast.worker AS w WHERE w.ns = p_ns AND w.id = p_worker), false),
            ARRAY(SELECT q.name FROM holdfast.queue AS q WHERE q.ns = p_ns AND q.name = ANY (p_queues) AND q.paused),
            EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked)
-           OR EXISTS (SELECT FROM holdfast.lease AS l WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked)
-    INTO v_registered, v_paused, v_is_asked;
+           OR EXISTS (SELECT FROM holdfast.lease AS l WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked),
+           ARRAY(
+               SELECT (SELECT j.due FROM holdfast.job AS j
+                       WHERE j.ns = p_ns AND j.queue = q.name AND NOT j.ready AND j.due > v_due_floor
+                       ORDER BY j.due LIMIT 1)
+               FROM unnest(p_queues) AS q(name)),
+           pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass)
+    INTO v_registered, v_paused, v_is_asked, v_dues, v_read;
     IF v_is_asked THEN
         SELECT json_agg(json_build_array(a.id, a.token)) INTO v_asked FROM (
             SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
@@ -176,11 +178,10 @@ BEGIN
         v_left := 0;
     END IF;
 
-    v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass);
-    FOREACH v_queue IN ARRAY coalesce(p_queues, '{}') LOOP
+    FOR v_turn IN 1 .. cardinality(v_dues) LOOP
+        v_queue := p_queues[v_turn];
+        v_due := v_dues[v_turn];
         CONTINUE WHEN v_queue = ANY (v_paused);
-        SELECT j.due INTO v_due FROM holdfast.job AS j
-        WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready AND j.due > v_due_floor ORDER BY j.due LIMIT 1;
         IF v_due <= v_now THEN
             UPDATE holdfast.job AS j SET ready = true
             WHERE j.ns = p_ns AND j.id = ANY (ARRAY(
@@ -200,16 +201,15 @@ BEGIN
             SET state = 1, ready = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, v_now),
                 worker = p_worker, seq = p_seq, lease_until = v_now + coalesce(j.lease, p_lease), started = NULL,
                 reason = NULL, progress = NULL, progress_note = NULL
-            FROM (
-                SELECT i.ctid AS place FROM holdfast.job AS i
+            WHERE j.ctid = ANY (ARRAY(
+                SELECT i.ctid FROM holdfast.job AS i
                 WHERE i.ns = p_ns AND i.queue = v_queue AND i.ready AND i.task = ANY (p_tasks)
                   AND (i.priority, i.due, i.id) > (
                       (v_floor ->> 0)::bigint, (v_floor ->> 1)::bigint,
                       coalesce((v_floor ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
                   AND i.priority <= CASE WHEN p_floors ? v_queue THEN (v_floor ->> 0)::bigint ELSE 9223372036854775807 END
                 ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
-            ) AS c
-            WHERE j.ctid = c.place
+            ))
             RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token,
                       j.headers,
                       CASE WHEN j.failures > 0 OR j.lost > 0 OR j.suspect OR j.cancel_asked OR j.lease IS NOT NULL
@@ -225,10 +225,15 @@ BEGIN
     END LOOP;
     v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass) - v_read;
 
-    RETURN QUERY SELECT json_build_object(
-        'now', v_now, 'read', v_read, 'registered', v_registered, 'refused', v_refused, 'verdicts', v_verdicts,
-        'paused', v_paused, 'next_due', v_next, 'asked', v_asked)::text,
-        NULL::uuid, NULL::text, NULL::text, NULL::bytea, NULL::bigint, NULL::bigint, NULL::bigint, NULL::integer,
-        NULL::integer, NULL::bigint, NULL::bytea, NULL::json;
+    priority := v_now;
+    due := v_next;
+    created := v_read;
+    run := v_registered::integer;
+    answer := '{}';
+    IF num_nulls(v_refused, v_verdicts, v_asked) < 3 OR v_paused <> '{}' THEN
+        answer := json_build_object(
+            'refused', v_refused, 'verdicts', v_verdicts, 'asked', v_asked, 'paused', v_paused)::text;
+    END IF;
+    RETURN NEXT;
 END
 $$;

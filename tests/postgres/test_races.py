@@ -214,3 +214,23 @@ async def test_a_wish_to_cancel_that_a_completion_waits_for_is_told(postgres_url
         assert await meeting.commit_under(case.move("ann", ended(job))) is Verdict.ACCEPTED
         found = await case.reload(job)
         assert (found.cancel_asked, found.version) == (True, job.version + 2)
+
+
+@pytest.mark.parametrize("results", [[b"1", b"1", b"1"], [b"1", b"2", None], [None, None, None]])
+async def test_completed_jobs_have_their_own_results_also_beside_one_that_is_locked(
+    postgres_url: str, results: list[bytes | None]
+) -> None:
+    async with meet(postgres_url) as meeting:
+        case = meeting.case
+        for _ in results:
+            await case.add()
+        jobs = await case.claim(limit=len(results))
+        ends = [ended(job, result=result) for job, result in zip(jobs, results, strict=True)]
+        await meeting.begin()
+        lock = f"SELECT FROM {SCHEMA}.job WHERE ns = $1 AND id = $2 FOR UPDATE"
+        await meeting.connection.execute(lock, meeting.ns, jobs[0].id)
+        told = await case.tick("ann", ends)
+        await meeting.commit()
+        assert told.verdicts == [Verdict.REFUSED, Verdict.ACCEPTED, Verdict.ACCEPTED]
+        assert (await case.tick("ann", ends)).verdicts == [Verdict.ACCEPTED] * 3
+        assert [(await case.reload(job)).result for job in jobs] == results

@@ -66,11 +66,11 @@ BEGIN
 END
 $$;
 
--- The tick: plain successes, then other moves, then promotion and claim of what is wanted. Gives the claimed jobs, and
--- at last one row that has `answer`: what else there is to tell, as JSON, whose `asked` leaves out those that were just
--- claimed. There `priority` is the store's now, `due` how long until the next job is due, `created` how many entries were
--- read, and `run` is 1 if the worker is registered. `rest` tells of a job what is not as in one that was just added and
--- then claimed.
+-- The tick: plain successes, then other moves, then promotion and claim of what is wanted. One result may stand for those
+-- of all successes. Gives the claimed jobs, and at last one row that has `answer`: what else there is to tell, as JSON,
+-- whose `asked` leaves out those that were just claimed. There `priority` is the store's now, `due` how long until the next
+-- job is due, `created` how many entries were read, and `run` is 1 if the worker is registered. `rest` tells of a job what
+-- is not as in one that was just added and then claimed.
 -- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. So it is told
 -- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
 -- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
@@ -115,6 +115,9 @@ BEGIN
         PERFORM set_config('lock_timeout', greatest(1, p_lease / 20000) || 'ms', true);
     END IF;
     IF p_ids IS NOT NULL THEN
+        IF cardinality(p_results) < cardinality(p_ids) THEN
+            p_results := array_fill(p_results[1], ARRAY[cardinality(p_ids)]);
+        END IF;
         BEGIN
             v_moved := holdfast.complete_v1(p_ns, p_worker, v_now, p_ids, p_tokens, p_elapsed, p_results);
         EXCEPTION WHEN lock_not_available THEN

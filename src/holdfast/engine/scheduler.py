@@ -55,6 +55,8 @@ class Scheduler:
             if verdicts is None:
                 raise LeaseLost(f"the term {term.token} is over: another leads, or the lease ran out")
             self._tell(told, writes, verdicts)
+        if len(writes) == BATCH:
+            return 0.0
         looks = [write.look_at - told.now for write in writes if write.look_at is not None]
         if told.next_look is not None:
             looks.append(told.next_look)

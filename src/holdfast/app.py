@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
@@ -32,7 +33,7 @@ from holdfast.model.retry import RetryStrategy
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, Schedule, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
-from holdfast.model.task import DEFAULT_QUEUE, Call, Registry, RunIn, define
+from holdfast.model.task import DEFAULT_QUEUE, Registry, RunIn, define
 from holdfast.model.timing import SECOND, Seconds
 from holdfast.opening import Opening
 from holdfast.store import Store
@@ -85,7 +86,7 @@ class Holdfast:
         self._opening = Opening(lambda: self.settings, self.registry, self.notices)
         self.sync = Sync(self._opening.background)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._declared: dict[str, tuple[Schedule, Call]] = {}
+        self._declared: dict[str, tuple[Schedule, Task[..., Any], tuple[Any, ...]]] = {}
         self._startup: list[Callable[[], object]] = []
         self._shutdown: list[Callable[[], object]] = []
 
@@ -202,7 +203,15 @@ class Holdfast:
                 catch_up=catch_up,
                 grace=grace,
             )
-            self._declared[rule.name] = rule, task.call(*args)
+            # What does not fit is told here, without settings, which are not read before they must be.
+            task.definition.encode_arguments(tuple(args), {}, sys.maxsize)
+            known = self._declared.get(rule.name)
+            if known is not None and (known[1] is task or known[1].name != task.name):
+                raise ConfigurationError(
+                    f"two schedules are called {rule.name!r}; give one of them another name",
+                    setting="schedule.name",
+                )
+            self._declared[rule.name] = rule, task, tuple(args)
             return task
 
         return declare
@@ -215,7 +224,7 @@ class Holdfast:
     @property
     def declared(self) -> list[Plan]:
         """The schedules that `@app.schedule` declares."""
-        return [Plan.of(rule, call) for rule, call in self._declared.values()]
+        return [Plan.of(rule, task.call(*args)) for rule, task, args in self._declared.values()]
 
     def lock(
         self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None

@@ -199,6 +199,33 @@ def test_a_schedule_is_declared_above_its_task(office: Office) -> None:
         office.app.schedule(every(minutes=1), misfire="sometimes")(office.report)  # type: ignore[arg-type]
 
 
+def test_two_schedules_of_one_name_are_refused_and_a_reloaded_one_is_taken(office: Office) -> None:
+    with pytest.raises(ConfigurationError, match=r"schedule\.name: two schedules are called 'often'"):
+        office.app.schedule(every(minutes=5), name="often")(office.report)
+
+    @office.app.task
+    async def other() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="two schedules are called 'often'"):
+        office.app.schedule(every(minutes=5), name="often")(other)
+    reloaded = office.app.task(name="report")(office.report.__wrapped__)
+    office.app.schedule(every(minutes=5), name="often")(reloaded)
+    office.app.schedule(every(minutes=7), name="rarely")(reloaded)
+    intervals = {plan.schedule.name: plan.schedule.recurrence for plan in office.app.declared}
+    assert intervals == {"often": every(minutes=5), "rarely": every(minutes=7)}
+
+
+def test_declaring_reads_no_settings() -> None:
+    app = Holdfast(concurrency=-1)
+
+    @app.schedule(every(minutes=1))
+    @app.task
+    def sweep() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="concurrency"):
+        _ = app.settings
+
+
 @pytest.fixture
 def blocking() -> Iterator[Office]:
     with (office := Office()).app:

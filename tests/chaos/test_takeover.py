@@ -109,7 +109,7 @@ async def test_a_thread_that_never_yields_the_interpreter_is_recorded_once(tmp_p
 async def hold_beside_a_rival(folder: Path) -> None:
     async with Site(folder, lease_seconds=1, reclaim_seconds=0.2) as site:
         await site.workers(2)
-        [job] = await site.add(program.gil_in_thread.call(2.5))
+        [job] = await site.add(program.gil_in_thread.call(4.0))
         await site.finished(job)
         await until(lambda: len(site.effects("ended", job)), "the late end", (2).__eq__)
         await until_async(lambda: site.outcomes(job), "the late report", SUPERSEDED.__eq__)

@@ -27,5 +27,5 @@ class MemoryMachine(StoreMachine):
         return MemoryStore(clock=clock)
 
 
-TestMemoryMachine = MemoryMachine.TestCase
+TestMemoryMachine = pytest.mark.timeout(240)(MemoryMachine.TestCase)  # Hypothesis would shrink a timeout
 TestMemoryMachine.settings = settings(TestMemoryMachine.settings, max_examples=100, stateful_step_count=50)

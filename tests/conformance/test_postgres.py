@@ -40,7 +40,7 @@ class PostgresMachine(ComparedMachine):
         return here.clocked(clock)
 
 
-TestPostgresMachine = PostgresMachine.TestCase
+TestPostgresMachine = pytest.mark.timeout(240)(PostgresMachine.TestCase)  # Hypothesis would shrink a timeout
 TestPostgresMachine.settings = settings(TestPostgresMachine.settings, max_examples=25, stateful_step_count=30)
 
 

@@ -61,7 +61,7 @@ class RedisMachine(ComparedMachine):
         check_sound(self.url)
 
 
-TestRedisMachine = RedisMachine.TestCase
+TestRedisMachine = pytest.mark.timeout(240)(RedisMachine.TestCase)  # Hypothesis would shrink a timeout
 TestRedisMachine.settings = settings(TestRedisMachine.settings, max_examples=25, stateful_step_count=30)
 
 

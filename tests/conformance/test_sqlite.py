@@ -40,5 +40,5 @@ class SqliteMachine(ComparedMachine):
         self.folder.cleanup()
 
 
-TestSqliteMachine = SqliteMachine.TestCase
+TestSqliteMachine = pytest.mark.timeout(240)(SqliteMachine.TestCase)  # Hypothesis would shrink a timeout
 TestSqliteMachine.settings = settings(TestSqliteMachine.settings, max_examples=25, stateful_step_count=30)

@@ -59,11 +59,11 @@ class StoreMachine(RuleBasedStateMachine):
         return []
 
     def teardown(self) -> None:
-        for session in self.sessions:
-            self.runner.run(session.close())
-        for store in self.stores:
-            self.runner.run(store.close())
-        self.runner.close()
+        with self.runner:
+            for session in self.sessions:
+                self.runner.run(session.close())
+            for store in self.stores:
+                self.runner.run(store.close())
 
     def ask(self, call: Callable[[Session], Awaitable[T]]) -> T:
         """The answer of the store under test, provided that every reference gives the same."""

@@ -1,0 +1,44 @@
+"""Workers and queues."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from holdfast.model.records import QueueRecord, WorkerRecord
+
+
+class FleetStore(Protocol):
+    """Workers and queues."""
+
+    async def register(self, worker: WorkerRecord, lease: int) -> None:
+        """Makes the worker known and live for `lease`. Doing so again replaces what it said before.
+
+        The store sets `seen` to its now, and `started` when the worker was not known.
+        """
+        ...
+
+    async def beat(self, worker_id: str, lease: int) -> bool:
+        """Keeps the worker live for `lease` from now, and `seen`. False if it is not known.
+
+        An expired one is live again.
+        """
+        ...
+
+    async def retire(self, worker_id: str) -> None:
+        """Forgets the worker. Its leases stay until they expire or are released."""
+        ...
+
+    async def workers(self) -> list[WorkerRecord]:
+        """All known workers by id, the dead ones marked as not live.
+
+        Those dead for a day are forgotten, at the latest by this call.
+        """
+        ...
+
+    async def pause(self, queue: str) -> None: ...
+
+    async def resume(self, queue: str) -> None: ...
+
+    async def queues(self) -> list[QueueRecord]:
+        """Queues that have a live job or were ever paused, by name."""
+        ...

@@ -5,6 +5,8 @@ from functools import partial
 from benchmarks.case import CPU, LOAD, P50, RATE, Case, Goal, Side
 from benchmarks.postgres.cases import CASES as POSTGRES
 from benchmarks.redis.cases import CASES as REDIS
+from benchmarks.schedules import POSTGRES as POSTGRES_SCHEDULES
+from benchmarks.schedules import REDIS as REDIS_SCHEDULES
 from benchmarks.sides import enqueue, flat, huey_peer, idle, latency, raw, work
 
 HUEY = "huey"
@@ -139,4 +141,8 @@ PEER = Case(
     ),
 )
 
-CASES = (FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *POSTGRES, *REDIS)
+CASES = (
+    *(FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER),
+    *(*POSTGRES, *POSTGRES_SCHEDULES),
+    *(*REDIS, *REDIS_SCHEDULES),
+)

@@ -36,6 +36,8 @@ class Plan:
     redis_probes: int
     redis_seconds: float
     """How long locks are taken and released."""
+    schedules: int
+    schedule_seconds: float
 
     def scaled(self, part: float) -> "Plan":
         """The same with so much of the history on PostgreSQL, which takes disk, and of counts on Redis."""
@@ -74,6 +76,8 @@ FULL = Plan(
     redis_slow=2_000,
     redis_probes=100,
     redis_seconds=1,
+    schedules=100_000,
+    schedule_seconds=20,
 )
 QUICK = Plan(
     name="quick",
@@ -99,6 +103,8 @@ QUICK = Plan(
     redis_slow=1_500,
     redis_probes=50,
     redis_seconds=0.5,
+    schedules=10_000,
+    schedule_seconds=10,
 )
 TINY = Plan(
     name="tiny",
@@ -124,4 +130,6 @@ TINY = Plan(
     redis_slow=100,
     redis_probes=3,
     redis_seconds=0.05,
+    schedules=500,
+    schedule_seconds=2,
 )

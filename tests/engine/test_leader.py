@@ -88,6 +88,13 @@ async def test_an_outage_is_waited_out() -> None:
         await candidate.leads()
 
 
+async def test_whatever_its_duty_raises_it_stands_again() -> None:
+    async with Candidate("first").standing(MemoryStore()) as candidate:
+        await candidate.leads()
+        candidate.ends.put_nowait(ValueError("a defect"))
+        await candidate.leads()
+
+
 async def test_it_takes_over_when_the_lease_of_a_dead_leader_runs_out() -> None:
     store = MemoryStore()
     session = await store.connect("default")

@@ -13,8 +13,8 @@ from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.recurrence import At, every
 from holdfast.model.schedule import (
     Decision,
-    Occurrence,
     Misfire,
+    Occurrence,
     Overlap,
     Schedule,
     ScheduleState,

@@ -49,7 +49,11 @@ class Leader:
                 failed += 1
                 fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
                 log.warning("cannot lead for now", extra={"fields": fields})
-                await asyncio.sleep(random.uniform(0.5, 1) * min(LONGEST_PAUSE, 0.1 * 2 ** min(failed, 10)))
+                await asyncio.sleep(_pause(failed))
+            except Exception:
+                failed += 1
+                log.exception("the leader's duty failed", extra={"fields": {"worker": self._worker}})
+                await asyncio.sleep(_pause(failed))
 
     async def _lead(self) -> None:
         async with self._locks.lock(LEADER, self._lease) as grant:
@@ -64,3 +68,7 @@ class Leader:
         log.info(event, extra={"fields": {"worker": self._worker, **facts}})
         if self._notices:
             self._notices.tell(notice, worker=self._worker, **facts)
+
+
+def _pause(failed: int) -> float:
+    return random.uniform(0.5, 1) * min(LONGEST_PAUSE, 0.1 * 2.0 ** min(failed, 10))

@@ -37,6 +37,14 @@ class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises
         return clocked(redis_url)
 
 
+class TestRedisWithJobsThatMayBeKnown(StandingPromises):
+    is_fresh = False
+
+    @pytest.fixture
+    def make_store(self, redis_url: str) -> Callable[[], Subject]:
+        return clocked(redis_url)
+
+
 class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:

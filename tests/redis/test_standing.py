@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,9 +14,12 @@ from holdfast.model.lifecycle import State
 from holdfast.model.records import NewJob
 from holdfast.model.timing import SECOND
 from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.address import parse
+from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.store import RedisSession
-from holdfast.testing.conformance.case import LONG, new_job, worker_record
-from holdfast.testing.conformance.standing import Idle, standing
+from holdfast.testing.conformance import case
+from holdfast.testing.conformance.case import LONG, worker_record
+from holdfast.testing.conformance.idle import Idle, standing
 from tests.redis.soundness import check_sound
 from tests.redis.support import told
 from tests.redis.test_safety import contents
@@ -24,6 +28,11 @@ from tests.servers.redis import Redis
 from tests.servers.redis_cluster import RedisCluster
 
 LINE = "y:mail"
+
+
+def new_job(**fields: Any) -> NewJob:
+    """One alone is added by a script of its own, since it is known to be new."""
+    return case.new_job(**{"fresh": True, **fields})
 
 
 @asynccontextmanager
@@ -159,6 +168,20 @@ def test_a_want_that_the_worker_knows_nothing_of_ends_with_its_next(redis_url: s
             other = new_job(queue="b")
             await session.jobs.add([other])
             assert await state(session, other) is State.SCHEDULED
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_left_of_workers_that_were_dead_for_long(redis_url: str) -> None:
+    async def scenario() -> None:
+        name = secrets.token_hex(4)
+        database = Database(parse(redis_url), name)
+        async with serving(redis_url, name, "ann") as [ann]:
+            await ann.stand()
+            await ann.session.fleet.register(worker_record("ann"), 1)
+            assert await database.run("workers", 0) == []
+            assert await told(redis_url, "EXISTS", key(name, "y")) == 0
+        await database.close()
 
     asyncio.run(scenario())
 

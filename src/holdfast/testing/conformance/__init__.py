@@ -44,6 +44,7 @@ TOPICS = (
     "extend",
     "find",
     "fleet",
+    "idle",
     "instants",
     "keys",
     "lock_sequences",

@@ -1,18 +1,14 @@
 """Promises about wants that stand: a new job is claimed for an idle worker at once, and told to it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from holdfast.model.lifecycle import RETURNED, Ending, State
-from holdfast.model.records import Handed, JobRecord, Move, Tick, Ticked, Verdict, Want
+from holdfast.model.records import JobRecord, NewJob, Verdict
 from holdfast.model.timing import SECOND
-from holdfast.store import Handovers, Session
 from holdfast.testing.conformance.case import (
     LEASE,
     LONG,
@@ -24,87 +20,25 @@ from holdfast.testing.conformance.case import (
     new_job,
     promise,
     wanted,
-    worker_record,
 )
-
-SOON = 5
-"""Seconds in which a job must have been handed over."""
+from holdfast.testing.conformance.idle import SOON, Idle, idle, standing
 
 LARGE = 3_000_000
 
 
-class Idle:
-    """A worker with a session of its own, which is told what was claimed for it."""
-
-    def __init__(self, session: Session, name: str) -> None:
-        assert isinstance(session.wakeups, Handovers)
-        self.session = session
-        self.name = name
-        self.told: asyncio.Queue[Handed] = asyncio.Queue()
-        self.seqs = count(1)
-        self._stops = [session.wakeups.listen(lambda: None), session.wakeups.receive(self.told.put_nowait)]
-
-    async def tick(
-        self,
-        want: Want | None = None,
-        moves: Sequence[Move] = (),
-        seq: int | None = None,
-        stood: int | None = None,
-        repeat: bool = False,
-    ) -> Ticked:
-        seq = next(self.seqs) if seq is None else seq
-        tick = Tick(worker=self.name, seq=seq, moves=list(moves), want=want, repeat=repeat, stood=stood)
-        return await self.session.jobs.tick(tick)
-
-    async def stand(self, want: Want | None = None, stood: int | None = None) -> int:
-        """Lets a want stand; the seq of its tick."""
-        seq = next(self.seqs)
-        ticked = await self.tick(standing() if want is None else want, seq=seq, stood=stood)
-        assert ticked.stands
-        return seq
-
-    async def handed(self) -> Handed:
-        return await asyncio.wait_for(self.told.get(), SOON)
-
-    async def listens(self) -> None:
-        """Waits until something is handed over: a session may need a moment until it hears."""
-        probe = standing("probe")
-        for _ in range(100):
-            seq = next(self.seqs)
-            if (await self.tick(probe, seq=seq)).stands:
-                await self.session.jobs.add([new_job(queue="probe")])
-                ticked = await self.tick(probe, stood=seq)
-                for job in ticked.claimed:
-                    await self.tick(moves=[ended(job)])
-                if ticked.handed:
-                    await self.handed()
-                    return
-            await asyncio.sleep(0.05)
-        pytest.fail("nothing was handed over")
-
-    def stop(self) -> None:
-        for stop in self._stops:
-            stop()
-
-
-@asynccontextmanager
-async def idle(case: Case, name: str = "ann", lease: int = LONG) -> AsyncGenerator[Idle]:
-    session = await case.open()
-    await session.fleet.register(worker_record(name), lease)
-    worker = Idle(session, name)
-    try:
-        await worker.listens()
-        yield worker
-    finally:
-        worker.stop()
-
-
-def standing(*queues: str, **fields: Any) -> Want:
-    return replace(wanted(*queues, **fields), stands=True)
-
-
 class StandingPromises(Promises):
-    """For a store whose wake-ups are `Handovers`, and that keeps wants."""
+    """For a store whose wake-ups are `Handovers`, and that keeps wants.
+
+    It may do otherwise with jobs that are known to be new: a class with `is_fresh` False tests the others.
+    """
+
+    is_fresh = True
+
+    def new(self, **fields: Any) -> NewJob:
+        return new_job(**{"fresh": self.is_fresh, **fields})
+
+    async def add(self, case: Case, **fields: Any) -> JobRecord:
+        return await case.add(**{"fresh": self.is_fresh, **fields})
 
     @promise
     async def test_a_new_job_is_claimed_for_a_want_that_stands_and_its_session_is_told(
@@ -113,7 +47,7 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             seq = await ann.stand(standing(lease=LEASE))
             case.advance(0.5)
-            new = new_job(payload=b"[7]", tags=("a",), timeout=9)
+            new = self.new(payload=b"[7]", tags=("a",), timeout=9)
             [added] = await case.jobs.add([new])
             assert (added.created, added.record.state, added.record.version) == (True, State.SCHEDULED, 1)
             handed = await ann.handed()
@@ -132,7 +66,7 @@ class StandingPromises(Promises):
         async with idle(case) as ann, idle(case, "bob") as bob:
             await ann.stand(standing(limit=5))
             await bob.stand(standing(limit=5))
-            jobs = [await case.add() for _ in range(3)]
+            jobs = [await self.add(case) for _ in range(3)]
             stored = [await case.reload(job) for job in jobs]
             assert sorted(job.worker or "" for job in stored) == ["", "ann", "bob"]
             assert stored[2].state is State.SCHEDULED, "neither has said yet that it wants more"
@@ -143,11 +77,11 @@ class StandingPromises(Promises):
     @promise
     async def test_a_batch_is_handed_over_as_far_as_it_is_wanted(self, case: Case) -> None:
         async with idle(case) as ann, idle(case, "bob") as bob:
-            first = await case.add()
+            first = await self.add(case)
             ticked = await ann.tick(standing(limit=3))
             assert ([job.id for job in ticked.claimed], ticked.stands) == ([first.id], True)
             await bob.stand(standing(limit=1))
-            await case.jobs.add([new_job() for _ in range(3)])
+            await case.jobs.add([self.new() for _ in range(3)])
             assert len((await ann.handed()).claimed) == 2
             assert len((await bob.handed()).claimed) == 1
 
@@ -155,7 +89,7 @@ class StandingPromises(Promises):
     async def test_more_than_is_wanted_waits_for_whoever_comes(self, case: Case) -> None:
         async with idle(case) as ann:
             await ann.stand(standing(limit=2))
-            jobs = [new_job(priority=number) for number in (3, 1, 2)]
+            jobs = [self.new(priority=number) for number in (3, 1, 2)]
             await case.jobs.add(jobs)
             assert [await state_of(case, job.id) for job in jobs] == [State.SCHEDULED] * 3
             ticked = await ann.tick(standing(limit=2), stood=1)
@@ -166,17 +100,17 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             await ann.stand(standing(limit=9))
             other = await case.open(f"{case.namespace}-other")
-            far = new_job()
+            far = self.new()
             await other.jobs.add([far])
-            unwanted = [new_job(task="other"), new_job(queue="other"), new_job(delay=LONG)]
+            unwanted = [self.new(task="other"), self.new(queue="other"), self.new(delay=LONG)]
             for new in unwanted:
                 await case.jobs.add([new])
-            await case.jobs.add([new_job(task="other") for _ in range(3)])
+            await case.jobs.add([self.new(task="other") for _ in range(3)])
             stored = await case.jobs.states([job.id for job in unwanted])
             stored += await other.jobs.states([far.id])
             assert {job.state for job in stored if job is not None} == {State.SCHEDULED}
             assert len(stored) == 4
-            job = await case.add()
+            job = await self.add(case)
             [got] = (await ann.handed()).claimed
             assert got.id == job.id, "it still stands, though jobs came that it does not want"
 
@@ -185,19 +119,19 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             for queue in ("b", "a", "b", QUEUE):
                 seq = await ann.stand(standing("a", "b", QUEUE))
-                job = await case.add(queue=queue)
+                job = await self.add(case, queue=queue)
                 handed = await ann.handed()
                 assert ([got.id for got in handed.claimed], handed.seq) == ([job.id], seq)
 
     @promise
     async def test_a_job_that_is_stored_already_is_not_handed_over(self, case: Case) -> None:
         async with idle(case) as ann:
-            done = new_job(key="k", key_ttl=LONG)
+            done = self.new(key="k", key_ttl=LONG)
             await ann.stand()
             await case.jobs.add([done])
             [job] = (await ann.handed()).claimed
             seq = await ann.stand(standing(limit=5))
-            again = await case.jobs.add([done, replace(done, fresh=False), new_job(key="k")])
+            again = await case.jobs.add([done, replace(done, fresh=False), self.new(key="k")])
             again += await case.jobs.add([replace(done, key=None, key_ttl=0)])
             assert [added.created for added in again] == [False] * 4
             assert {added.record.id for added in again} == {job.id}
@@ -209,15 +143,15 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             seq = await ann.stand(standing(QUEUE, "other"))
             await case.fleet.pause(QUEUE)
-            assert await state_of(case, (await case.add()).id) is State.SCHEDULED
-            job = await case.add(queue="other")
+            assert await state_of(case, (await self.add(case)).id) is State.SCHEDULED
+            job = await self.add(case, queue="other")
             assert [got.id for got in (await ann.handed()).claimed] == [job.id]
             seq = await ann.stand(standing(QUEUE, "other"), stood=None)
-            assert await state_of(case, (await case.add()).id) is State.SCHEDULED
+            assert await state_of(case, (await self.add(case)).id) is State.SCHEDULED
             await case.fleet.resume(QUEUE)
             ticked = await ann.tick(standing(QUEUE, limit=5), stood=seq)
             assert (len(ticked.claimed), ticked.stands) == (2, True)
-            await case.add()
+            await self.add(case)
             assert len((await ann.handed()).claimed) == 1
 
     @promise
@@ -227,7 +161,7 @@ class StandingPromises(Promises):
             await bob.stand()
             await ann.session.fleet.retire("ann")
             case.advance(LEASE / SECOND)
-            assert await state_of(case, (await case.add()).id) is State.SCHEDULED
+            assert await state_of(case, (await self.add(case)).id) is State.SCHEDULED
             assert not (await ann.tick(standing())).stands
             assert not (await ann.tick(standing())).registered
 
@@ -239,16 +173,16 @@ class StandingPromises(Promises):
             await bob.stand(standing("other"))
         ticked = await bob.tick(standing(), stood=2)
         assert not ticked.stands
-        assert await state_of(case, (await case.add()).id) is State.SCHEDULED
+        assert await state_of(case, (await self.add(case)).id) is State.SCHEDULED
 
     @promise
     async def test_the_tick_that_names_the_want_gives_what_was_claimed_for_it(self, case: Case) -> None:
         async with idle(case) as ann:
             for want in (None, standing(limit=5), wanted(limit=5)):
                 seq = await ann.stand(standing(limit=2))
-                new = [new_job(), new_job()]
+                new = [self.new(), self.new()]
                 await case.jobs.add(new)
-                waiting = await case.add()
+                waiting = await self.add(case)
                 case.advance(0.5)
                 ticked = await ann.tick(want, stood=seq)
                 assert {job.id for job in ticked.claimed} == {job.id for job in new}, "and nothing else"
@@ -264,7 +198,7 @@ class StandingPromises(Promises):
     async def test_what_is_held_no_longer_is_not_given(self, case: Case) -> None:
         async with idle(case) as ann:
             seq = await ann.stand(standing(limit=2, lease=LEASE))
-            await case.jobs.add([new_job(), new_job()])
+            await case.jobs.add([self.new(), self.new()])
             first, second = (await ann.handed()).claimed
             await ann.tick(moves=[ended(first, RETURNED, Ending.RELEASED)])
             [taken] = await case.claim("bob")
@@ -278,25 +212,25 @@ class StandingPromises(Promises):
             seq = await ann.stand()
             ticked = await ann.tick(stood=seq)
             assert (ticked.claimed, ticked.handed) == ([], 0)
-            assert await state_of(case, (await case.add()).id) is State.SCHEDULED
+            assert await state_of(case, (await self.add(case)).id) is State.SCHEDULED
 
     @promise
     async def test_a_want_that_is_fulfilled_whole_leaves_none_standing(self, case: Case) -> None:
         async with idle(case) as ann:
             seq = await ann.stand(standing("other"))
-            await case.add()
+            await self.add(case)
             ticked = await ann.tick(standing(QUEUE, "other"), stood=seq)
             assert (len(ticked.claimed), ticked.stands) == (1, False)
-            assert await state_of(case, (await case.add(queue="other")).id) is State.SCHEDULED
+            assert await state_of(case, (await self.add(case, queue="other")).id) is State.SCHEDULED
 
     @promise
     async def test_a_repeated_tick_gives_what_was_claimed_for_its_own_want(self, case: Case) -> None:
         async with idle(case) as ann:
-            ready = await case.add()
+            ready = await self.add(case)
             seq = 1_000
             lost = await ann.tick(standing(limit=2), seq=seq)
             assert ([job.id for job in lost.claimed], lost.stands) == ([ready.id], True)
-            new = await case.add()
+            new = await self.add(case)
             [job] = (await ann.handed()).claimed
             again = await ann.tick(standing(limit=2), seq=seq, repeat=True)
             assert {got.id for got in again.claimed} == {ready.id, new.id}
@@ -310,7 +244,7 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             for want in (None, standing(limit=5)):
                 seq = await ann.stand(standing(limit=2))
-                jobs = {(await case.add()).id}
+                jobs = {(await self.add(case)).id}
                 now = seq + 1_000
                 first = await ann.tick(want, seq=now, stood=seq)
                 again = await ann.tick(want, seq=now, stood=seq, repeat=True)
@@ -325,7 +259,7 @@ class StandingPromises(Promises):
             held = await case.add_and_claim("bob")
             seq = await ann.stand()
             await case.move("bob", ended(held, RETURNED, Ending.RELEASED))
-            later = await case.add()
+            later = await self.add(case)
             assert await state_of(case, later.id) is State.SCHEDULED, "it is not the first"
             [job] = (await ann.tick(standing(), stood=seq)).claimed
             assert job.id == held.id
@@ -333,7 +267,7 @@ class StandingPromises(Promises):
     @promise
     async def test_a_job_has_its_own_lease(self, case: Case) -> None:
         async with idle(case) as ann:
-            for jobs in ([new_job(lease=LEASE)], [new_job(lease=LEASE), new_job(lease=LEASE)]):
+            for jobs in ([self.new(lease=LEASE)], [self.new(lease=LEASE), self.new(lease=LEASE)]):
                 await ann.stand(standing(limit=2))
                 await case.jobs.add(jobs)
                 for job in (await ann.handed()).claimed:
@@ -343,7 +277,7 @@ class StandingPromises(Promises):
     async def test_a_job_whose_lease_expired_unheard_goes_to_another(self, case: Case) -> None:
         async with idle(case) as ann:
             await ann.stand(standing(lease=LEASE))
-            job = await case.add()
+            job = await self.add(case)
             case.advance(LEASE / SECOND)
             [expired] = await case.jobs.expired(9)
             assert (expired.id, expired.worker) == (job.id, "ann")
@@ -357,7 +291,7 @@ class StandingPromises(Promises):
     @promise
     async def test_what_is_too_large_for_a_message_comes_with_the_tick(self, case: Case) -> None:
         async with idle(case) as ann:
-            for new in ([new_job(payload=b"x" * LARGE)], [new_job(payload=b"x" * LARGE), new_job()]):
+            for new in ([self.new(payload=b"x" * LARGE)], [self.new(payload=b"x" * LARGE), self.new()]):
                 seq = await ann.stand(standing(limit=2))
                 await case.jobs.add(new)
                 handed = await ann.handed()
@@ -369,7 +303,7 @@ class StandingPromises(Promises):
     @promise
     async def test_many_at_once_are_given_each_to_one_worker(self, case: Case) -> None:
         async with idle(case) as ann, idle(case, "bob") as bob, idle(case, "cid") as cid:
-            new = [new_job() for _ in range(30)]
+            new = [self.new() for _ in range(30)]
             workers = (ann, bob, cid)
             got: list[JobRecord] = []
 

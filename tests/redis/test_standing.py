@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.model.errors import StoreFull
 from holdfast.model.lifecycle import State
-from holdfast.model.records import NewJob
+from holdfast.model.records import NewJob, Tick
 from holdfast.model.timing import SECOND
 from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
@@ -100,6 +100,35 @@ def test_the_dead_in_line_are_passed_over_and_taken_out(redis_url: str, batch: i
             await session.jobs.add([new_job() for _ in range(batch)])
             assert await told(redis_url, "ZRANGE", line, "0", "-1") in ([], [b"ann"])
             assert len((await ann.handed()).claimed) == batch
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_who_is_not_heard_to_listen_gets_nothing(redis_url: str, batch: int) -> None:
+    async def scenario() -> None:
+        async with producing(redis_url, "deaf") as session:
+            await session.fleet.register(worker_record("ann"), LONG)
+            stop = session.wakeups.receive(lambda handed: None)
+            tick = Tick(worker="ann", seq=1, moves=[], want=standing(limit=2))
+            assert (await session.jobs.tick(tick)).stands, "its connection may be about to listen"
+            jobs = [new_job() for _ in range(batch)]
+            await session.jobs.add(jobs)
+            assert {await state(session, job) for job in jobs} == {State.SCHEDULED}
+            stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_message_is_never_large(redis_url: str, batch: int) -> None:
+    async def scenario() -> None:
+        name = secrets.token_hex(4)
+        async with serving(redis_url, name, "ann") as [ann], producing(redis_url, name) as session:
+            for size, count in ((400_000, batch), (1_000_000, 0)):
+                await ann.stand(standing(limit=2))
+                await session.jobs.add([new_job(payload=b"x" * size) for _ in range(batch)])
+                assert len((await ann.handed()).claimed) == count
 
     asyncio.run(scenario())
 

@@ -3,6 +3,7 @@
 from holdfast.app import Holdfast
 from holdfast.engine.client import CancelAnswer, Page
 from holdfast.engine.context import Context, Transaction
+from holdfast.engine.leader import LeaderInfo
 from holdfast.engine.lock_grant import Grant
 from holdfast.model.cron import Cron, cron
 from holdfast.model.errors import (
@@ -97,6 +98,7 @@ __all__ = [
     "JobFailed",
     "JobGone",
     "KeyConflict",
+    "LeaderInfo",
     "LeaseLost",
     "Linear",
     "LockLost",

@@ -94,6 +94,7 @@ class Holdfast:
     find = _delegated(Client.find)
     stats = _delegated(Client.stats)
     workers = _delegated(Client.workers)
+    leader = _delegated(Client.leader)
     history = _delegated(Client.history)
     explain = _delegated(Client.explain)
     cancel = _delegated(Client.cancel)

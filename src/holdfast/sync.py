@@ -221,6 +221,7 @@ class Sync(_Face[Client]):
     find = _blocking(Client.find)
     stats = _blocking(Client.stats)
     workers = _blocking(Client.workers)
+    leader = _blocking(Client.leader)
     history = _blocking(Client.history)
     explain = _blocking(Client.explain)
     cancel = _blocking(Client.cancel)

@@ -39,11 +39,16 @@ def test_a_scheduler_stores_what_is_declared_fires_it_and_ends_well(
     read_until(process, 'event="scheduler started"')
     read_until(process, "event=leads")
     read_until(process, 'event="schedule fired"')
+    told = json.loads(holdfast("leader", "--json").stdout)["leader"]
+    assert f"-{process.pid}-" in told["worker"]
+    assert f"term {told['term']}" in holdfast("leader").stdout
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == 0, err
     assert 'event="scheduler stopped"' in err
     assert "Traceback" not in err
+    assert json.loads(holdfast("leader", "--json").stdout) == {"leader": None}
+    assert "Nobody leads" in holdfast("leader").stdout
     (schedule,) = json.loads(holdfast("schedules", "list", "--json").stdout)["schedules"]
     assert (schedule["name"], schedule["last_due"] is None) == ("tick", False)
     jobs = json.loads(holdfast("jobs", "list", "--json").stdout)["jobs"]

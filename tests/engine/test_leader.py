@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from holdfast.engine.hold import now
-from holdfast.engine.leader import LEADER, Leader
+from holdfast.engine.leader import LEADER, Leader, who_leads
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
@@ -61,6 +61,9 @@ async def test_one_leads_and_the_next_takes_over_at_once_when_it_resigns() -> No
         term = await first.leads()
         async with second.standing(store):
             assert second.led.empty()
+            info = await who_leads((await store.connect("default")).locks)
+            assert info is not None
+            assert (info.worker, info.term) == ("first", term.token)
             assert first.task is not None
             first.task.cancel()
             began = now()

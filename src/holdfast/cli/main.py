@@ -19,6 +19,7 @@ from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
 from holdfast.cli.jobs import jobs, why
+from holdfast.cli.leader import leader
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.scheduler import scheduler
@@ -92,6 +93,7 @@ for command in (
     doctor,
     enqueue,
     jobs,
+    leader,
     migrate,
     queues,
     scheduler,

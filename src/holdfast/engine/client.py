@@ -11,6 +11,7 @@ from uuid import UUID
 
 from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id, new_ids
+from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.engine.locks import Locks
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
@@ -181,6 +182,10 @@ class Client:
 
     async def workers(self) -> list[WorkerInfo]:
         return [WorkerInfo.from_record(record) for record in await self.session.fleet.workers()]
+
+    async def leader(self) -> LeaderInfo | None:
+        """Who fires schedules now; None while nobody does."""
+        return await who_leads(self.session.locks)
 
     async def history(self, job_id: JobId) -> list[Attempt]:
         """Ended attempts, oldest first; empty for a job that is not there."""

@@ -7,10 +7,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import LeaseLost, LockLost, StoreError
 from holdfast.model.scheduling import Term
+from holdfast.model.timing import SECOND
+from holdfast.store import LockStore
 
 log = logging.getLogger("holdfast.leader")
 
@@ -20,6 +24,23 @@ LEADER = "holdfast.leader"
 LONGEST_PAUSE = 5.0
 
 Duty = Callable[[Term], Awaitable[None]]
+
+
+class LeaderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads, in which term, and for how many seconds unless it is prolonged."""
+
+    worker: str
+    term: int
+    left: float
+
+
+async def who_leads(locks: LockStore) -> LeaderInfo | None:
+    """The leader; None while there is none."""
+    held = await locks.holder(LEADER)
+    if held is None:
+        return None
+    worker = held.owner.rpartition("/")[0]
+    return LeaderInfo(worker=worker, term=held.token, left=held.left / SECOND)
 
 
 class Leader:
@@ -56,7 +77,7 @@ class Leader:
                 await asyncio.sleep(_pause(failed))
 
     async def _lead(self) -> None:
-        async with self._locks.lock(LEADER, self._lease) as grant:
+        async with self._locks.lock(LEADER, self._lease, holder=self._worker) as grant:
             self.term = Term(lock=grant.name, owner=grant.owner, token=grant.token)
             self._say("leads", "leader_elected", term=grant.token)
             try:

@@ -41,9 +41,9 @@ class Locks:
 
     @asynccontextmanager
     async def lock(
-        self, name: str, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None
+        self, name: str, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None, *, holder: str = ""
     ) -> AsyncGenerator[Grant]:
-        async with await self.acquire(name, ttl, wait) as grant:
+        async with await self.acquire(name, ttl, wait, holder=holder) as grant:
             yield grant
 
     async def try_lock(self, name: str, ttl: Seconds = DEFAULT_TTL) -> Grant | None:
@@ -52,11 +52,17 @@ class Locks:
         except LockTimeout:
             return None
 
-    async def acquire(self, name: str, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None) -> Grant:
-        """Waits in line for the lock; LockTimeout if it takes longer than `wait`."""
+    async def acquire(
+        self, name: str, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None, *, holder: str = ""
+    ) -> Grant:
+        """Waits in line for the lock; LockTimeout if it takes longer than `wait`.
+
+        `holder` is what others are told of who holds it.
+        """
         name, length, most = check_lock_name(name), check_ttl(ttl), check_wait(wait)
         place = 0 if most == 0 else place_of(length)
-        wish = LockWish(name=name, owner=secrets.token_hex(12), ttl=length, place=place)
+        owner = f"{holder}/{secrets.token_hex(12)}" if holder else secrets.token_hex(12)
+        wish = LockWish(name=name, owner=owner, ttl=length, place=place)
         asking = _Asking(self._store, wish)
         began = now()
         try:

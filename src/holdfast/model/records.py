@@ -341,6 +341,14 @@ class LockAnswer(msgspec.Struct, kw_only=True, frozen=True):
     after: int = 0
 
 
+class LockHolder(msgspec.Struct, kw_only=True, frozen=True):
+    """Who holds a lock, under which token, and for how long unless it is renewed."""
+
+    owner: str
+    token: int
+    left: int
+
+
 class LockHold(msgspec.Struct, kw_only=True, frozen=True):
     """One holding of a lock that shall last for `ttl` more, counted from the store's now."""
 

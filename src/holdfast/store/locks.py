@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 
 
 class LockStore(Protocol):
@@ -42,6 +42,10 @@ class LockStore(Protocol):
         Without a token it frees what the owner has, whatever the token, and gives up its place in line; if
         the lock is free, the first who is left is woken. Anything else changes nothing.
         """
+        ...
+
+    async def holder(self, name: str) -> LockHolder | None:
+        """Who holds the lock now; None if it is free."""
         ...
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.waiters import Waiters
 
 _FEWEST = 1_000
@@ -78,6 +78,12 @@ class LockShelf:
         state = self._locks.get(name)
         return state is not None and (state.owner, state.token) == (owner, token) and now < state.until
 
+    def holder(self, name: str, now: int) -> LockHolder | None:
+        state = self._locks.get(name)
+        if state is None or state.until <= now:
+            return None
+        return LockHolder(owner=state.owner, token=state.token, left=state.until - now)
+
     def release(self, name: str, owner: str, token: int | None, now: int) -> str | None:
         """Frees the lock if it is the owner's; whose turn it is thereby."""
         state = self._locks.get(name)
@@ -123,6 +129,10 @@ class MemoryLocks:
         with self._lock:
             turn = self._shelf.release(name, owner, token, self._clock())
         self._shelf.waiters.wake([turn])
+
+    async def holder(self, name: str) -> LockHolder | None:
+        with self._lock:
+            return self._shelf.holder(name, self._clock())
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._shelf.waiters.add(owner, wake)

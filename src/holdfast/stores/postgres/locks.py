@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.queries import Queries
@@ -59,6 +59,10 @@ class PostgresLocks:
             self._queries.lock_release, self._ns, name, owner, token, self._waiters.mark, self._channel
         )
         self._waiters.wake([turn])
+
+    async def holder(self, name: str) -> LockHolder | None:
+        rows = await self._database.rows(self._queries.lock_holder, self._ns, name)
+        return LockHolder(owner=rows[0][0], token=rows[0][1], left=rows[0][2]) if rows else None
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._waiters.add(owner, wake)

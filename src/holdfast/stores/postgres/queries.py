@@ -106,6 +106,10 @@ class Queries:
         FROM known AS k LEFT JOIN holdfast.queue AS q ON q.ns = $1 AND q.name = k.name
         WHERE k.name IS NOT NULL ORDER BY k.name"""
     lock_acquire: str = "SELECT * FROM holdfast.lock_acquire_v1($1, $2, $3, $4, $5, $6)"
+    lock_holder: str = """
+        SELECT owner, token, until - n FROM holdfast.lock, holdfast.now_v1() AS n
+        WHERE ns = $1 AND name = $2 AND until > n
+    """
     lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
     lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
     schedule_write: str = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.waiters import Waiters
@@ -40,6 +40,13 @@ class RedisLocks:
         teller = self._waiters.mark if self._notify else ""
         turn = await self._database.run("lock_release", teller, name, owner, b"" if token is None else token)
         self._waiters.wake([turn.decode() if turn is not None else None])
+
+    async def holder(self, name: str) -> LockHolder | None:
+        told = await self._database.run("lock_holder", name, writes=False)
+        if told is None:
+            return None
+        owner, token, left = told
+        return LockHolder(owner=owner.decode(), token=int(token), left=int(left))
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._waiters.add(owner, wake)

@@ -29,6 +29,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "queues": ("queues",),
     "layout": ("layout",),
     "lock_acquire": ("locks", "lock_acquire"),
+    "lock_holder": ("locks", "lock_holder"),
     "lock_renew": ("locks", "lock_renew"),
     "lock_release": ("locks", "lock_release"),
     "schedule_write": (*_ADDING, "locks", "schedules", "schedule_write"),

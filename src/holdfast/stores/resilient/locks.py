@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.store import LockStore
 from holdfast.stores.resilient.guard import Guard
 
@@ -24,6 +24,9 @@ class ResilientLocks:
 
     async def release(self, name: str, owner: str, token: int | None) -> None:
         await self._call(lambda: self._locks.release(name, owner, token))
+
+    async def holder(self, name: str) -> LockHolder | None:
+        return await self._call(lambda: self._locks.holder(name))
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._locks.listen(owner, wake)

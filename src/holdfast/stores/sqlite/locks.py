@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from holdfast.model.errors import StoreError
-from holdfast.model.records import LockAnswer, LockHold, LockWish
+from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -55,6 +55,15 @@ class SqliteLocks:
             return None if turn is None else str(turn[0], "utf-8")
 
         self._waiters.wake([await self._database.write(self._ns, work)])
+
+    async def holder(self, name: str) -> LockHolder | None:
+        def work(tx: Transaction) -> LockHolder | None:
+            held = tx.run("lock", name=name).fetchone()
+            if held is None:
+                return None
+            return LockHolder(owner=str(held[0], "utf-8"), token=held[1], left=held[2] - tx.now)
+
+        return await self._database.read(self._ns, work)
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._waiters.add(owner, wake)

@@ -51,6 +51,20 @@ class LockPromises(Promises):
         await granted(other, wish("bob", name="invoice:43"))
 
     @promise
+    async def test_whoever_asks_is_told_the_holder(self, case: Case) -> None:
+        locks, other = case.session.locks, (await case.open()).locks
+        assert await locks.holder(NAME) is None
+        token = await granted(locks, wish("ann/1", ttl=LEASE))
+        held = await other.holder(NAME)
+        assert held is not None
+        assert (held.owner, held.token) == ("ann/1", token)
+        assert 0 < held.left <= LEASE
+        await refused(other, wish("bob", place=LONG))
+        assert (await other.holder(NAME)) is not None
+        case.advance(2.5)
+        assert await other.holder(NAME) is None, "its lease has ended, and nobody has taken it"
+
+    @promise
     async def test_the_same_owner_gets_the_same_grant_again_and_for_longer(self, case: Case) -> None:
         locks = case.session.locks
         token = await granted(locks, wish("ann", ttl=LEASE))

@@ -1,5 +1,6 @@
-"""Idle workers on PostgreSQL: a wake-up costs each of them one claim, and no more."""
+"""Idle workers on PostgreSQL: a new job is one worker's, and the others are left alone."""
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from tests.chaos.waiting import until
 pytestmark = pytest.mark.process
 
 WORKERS = 4
-WAKEUPS = 10
+JOBS = 10
 COUNTED = """
-CREATE TABLE claims (worker text);
+CREATE TABLE claims (worker text, number bigint GENERATED ALWAYS AS IDENTITY);
 ALTER FUNCTION holdfast.tick_v1 RENAME TO tick_uncounted;
 CREATE FUNCTION holdfast.tick_v1(
     integer, text, bigint, uuid[], bigint[], bigint[], bytea[], jsonb, text[], text[], integer, bigint,
@@ -31,29 +32,80 @@ $$;
 """
 
 
-def at_least(least: dict[str, int], found: dict[str, int]) -> bool:
-    return all(found[worker] >= count for worker, count in least.items())
+class Claims:
+    """How often workers have asked for jobs without anything to tell."""
 
-
-async def test_a_wake_up_costs_each_idle_worker_one_claim(tmp_path: Path, postgres_database: str) -> None:
-    async with PostgresSite(tmp_path, postgres_database, poll_seconds=600) as site:
+    def __init__(self, site: PostgresSite) -> None:
+        self._site = site
         for statement in COUNTED.split(";\n", 2):
             site.query(statement)
+
+    def all(self) -> Counter[str]:
+        return Counter(worker for (worker,) in self._site.query("SELECT worker FROM public.claims"))
+
+    def standing(self) -> int:
+        """How many workers are idle and have said so."""
+        return int(self._site.query("SELECT count(*) FROM holdfast.standing WHERE seq > 0")[0][0])
+
+
+async def all_stand(claims: Claims) -> None:
+    await until(claims.standing, "every worker is idle", partial(int.__eq__, WORKERS))
+
+
+async def test_a_new_job_is_handed_to_one_idle_worker_and_no_other_asks(
+    tmp_path: Path, postgres_database: str
+) -> None:
+    async with PostgresSite(tmp_path, postgres_database, poll_seconds=600) as site:
+        claims = Claims(site)
         workers = [site.worker() for _ in range(WORKERS)]
         for worker in workers:
             await worker.starts()
-
-        def claims() -> dict[str, int]:
-            return dict(site.query("SELECT worker, count(*) FROM public.claims GROUP BY worker"))
-
-        # A worker that has just begun to listen is woken once for what it may have missed.
-        await until(claims, "every worker has asked once", lambda found: len(found) == WORKERS)
-        await site.finished(*await site.add(program.work.call()))
-        await until(claims, "every worker was woken", lambda found: min(found.values()) >= 2)
-        before = claims()
-        for number in range(1, WAKEUPS + 1):
+        await all_stand(claims)
+        before = claims.all()
+        for _ in range(JOBS):
             await site.finished(*await site.add(program.work.call()))
-            least = {worker: count + number for worker, count in before.items()}
-            await until(claims, "every worker was woken", partial(at_least, least))
-        after = claims()
-        assert {worker: after[worker] - before[worker] for worker in after} == dict.fromkeys(before, WAKEUPS)
+            await all_stand(claims)
+        # One that was given a job may ask for more before it has done it.
+        assert sum((claims.all() - before).values()) <= JOBS
+        assert {effect.pid for effect in site.effects("began")} == {worker.pid for worker in workers}
+
+
+async def test_what_is_not_handed_over_wakes_each_idle_worker_once(
+    tmp_path: Path, postgres_database: str
+) -> None:
+    async with PostgresSite(tmp_path, postgres_database, poll_seconds=600) as site:
+        claims = Claims(site)
+        for worker in [site.worker() for _ in range(WORKERS)]:
+            await worker.starts()
+        await all_stand(claims)
+        before = claims.all()
+        for number in range(1, JOBS + 1):
+            await site.finished(*await site.add(*[program.work.call() for _ in range(2)]))
+            least = {worker: before[worker] + number for worker in before}
+            await until(claims.all, "every worker was woken", partial(at_least, least))
+            await all_stand(claims)
+        asked = claims.all() - before
+        assert len(asked) == WORKERS
+        # Whoever got jobs asks once more before they are done, and others did not.
+        assert sum(asked.values()) <= (WORKERS + 1) * JOBS
+
+
+async def test_an_idle_worker_that_was_killed_is_passed_over(tmp_path: Path, postgres_database: str) -> None:
+    async with PostgresSite(tmp_path, postgres_database, poll_seconds=600, lease_seconds=600) as site:
+        claims = Claims(site)
+        first = site.worker()
+        await first.starts()
+        await until(claims.standing, "it is idle", partial(int.__eq__, 1))
+        second = site.worker()
+        await second.starts()
+        await until(claims.standing, "both are idle", partial(int.__eq__, 2))
+        first.kill()
+        alive = "SELECT count(*) FROM holdfast.standing AS s JOIN pg_stat_activity AS a ON a.pid = s.pid"
+        await until(lambda: site.query(alive)[0][0], "its backend is gone", partial(int.__eq__, 1))
+        for _ in range(3):
+            await site.finished(*await site.add(program.work.call()))
+        assert {effect.pid for effect in site.effects("began")} == {second.pid}
+
+
+def at_least(least: dict[str, int], found: Counter[str]) -> bool:
+    return all(found[worker] >= count for worker, count in least.items())

@@ -10,6 +10,7 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     MigrationPromises,
     SchedulePromises,
+    StandingPromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -20,8 +21,15 @@ from tests.postgres.support import place
 
 
 class TestPostgres(
-    StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises
+    StoreConformance,
+    SchedulePromises,
+    WakeupPromises,
+    StandingPromises,
+    MigrationPromises,
+    TransactionPromises,
 ):
+    most = 1
+
     @pytest.fixture
     def make_store(self, postgres_url: str) -> Callable[[], Subject]:
         def make() -> Subject:

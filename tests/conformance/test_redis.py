@@ -12,7 +12,7 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     LockPromises,
     SchedulePromises,
-    StandingPromises,
+    StandingBatchPromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -31,13 +31,13 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
+class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
 
 
-class TestRedisWithJobsThatMayBeKnown(StandingPromises):
+class TestRedisWithJobsThatMayBeKnown(StandingBatchPromises):
     is_fresh = False
 
     @pytest.fixture
@@ -45,13 +45,15 @@ class TestRedisWithJobsThatMayBeKnown(StandingPromises):
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
+class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
-class TestRedisCluster(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingPromises):
+class TestRedisCluster(
+    StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises
+):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
         return clocked(redis_nodes.url)

@@ -43,7 +43,7 @@ class Place:
 
     def empty(self) -> None:
         """Forgets everything that tests have stored."""
-        tables = ("job", "lease", "done", "attempt", "key", "tally", "worker", "queue")
+        tables = ("job", "lease", "done", "attempt", "key", "tally", "worker", "queue", "standing")
         names = ", ".join(f"{self.schema}.{table}" for table in tables)
         self.connection.execute(f"TRUNCATE {names}")
 

@@ -245,6 +245,7 @@ async def test_functions_that_run_as_the_owner_do_only_what_they_are_for(postgre
         )
         assert [row[0] for row in definers] == [
             "add_fresh_v1",
+            "add_lone_v1",
             "add_v1",
             "drop_day_v1",
             "make_days_v1",
@@ -295,7 +296,8 @@ async def test_an_admin_migrates_without_being_a_superuser(postgres_database: st
         for (function,) in drop:
             await connection.execute(f"DROP FUNCTION {function}")
         await connection.execute(
-            "DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token, holdfast.schedule"
+            "DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token, holdfast.schedule, "
+            "holdfast.standing"
         )
         store = PostgresStore.from_url(estate.store_url("admin"))
         applied = await store.migrations.apply()

@@ -12,7 +12,7 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     LockPromises,
     SchedulePromises,
-    StandingPromises,
+    StandingBatchPromises,
     StoreConformance,
     Subject,
 )
@@ -20,7 +20,7 @@ from tests.engine.faulty import FaultyStore
 from tests.resilient.test_conformance import Forgetful
 
 
-class TestRedisThatForgetsToAnswer(StoreConformance, SchedulePromises, LockPromises, StandingPromises):
+class TestRedisThatForgetsToAnswer(StoreConformance, SchedulePromises, LockPromises, StandingBatchPromises):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.

@@ -33,6 +33,18 @@ def is_fresh(jobs: Sequence[NewJob]) -> bool:
     return all(job.fresh and job.key is None for job in jobs)
 
 
+def is_lone(jobs: Sequence[NewJob]) -> bool:
+    """Whether this is one job of those, due at once: it may be handed to an idle worker."""
+    return len(jobs) == 1 and jobs[0].due is None and not jobs[0].delay
+
+
+def lone(job: NewJob) -> tuple[object, ...]:
+    """The parameters of `add_lone` after the namespace."""
+    tags = _tags(job) if job.tags else None
+    head = (job.id, job.task, job.queue, job.payload, job.priority)
+    return (*head, tags, job.lease, job.timeout, job.retry, job.headers)
+
+
 def fresh_arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
     """The parameters of `add_fresh` after the namespace."""
     found: list[list[Any] | None] = [

@@ -54,6 +54,10 @@ class Bell:
         if told is None and self._timer is None and self._database.address.notify:
             self._timer = self._loop.call_at(self._last + WINDOW, self._send)
 
+    def spared(self) -> None:
+        """Says that a statement was committed and had nothing to tell, so that the next one may."""
+        self._last = float("-inf")
+
     async def ring(self) -> None:
         """Wakes everybody, by a statement of its own."""
         told = self.strike()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,15 +22,21 @@ from holdfast.model.records import (
     Ticked,
 )
 from holdfast.stores.plain import may_wake
-from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh
+from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh, is_lone, lone
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import is_taken
 from holdfast.stores.postgres.floors import Floors
+from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.moving import Batch
 from holdfast.stores.postgres.queries import Queries, found
 from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
 
+BUSY: Final = 50
+"""A worker that got so many jobs at once will not be idle when it has done them."""
+
+HANDED: Final = "h"
+STANDS: Final = "s"
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
 _PLACE = attrgetter("priority", "due", "id")
 _encode = msgspec.json.encode
@@ -55,41 +61,55 @@ _decode_edited = msgspec.json.Decoder(_Edited).decode
 class PostgresJobs:
     """Jobs of one namespace."""
 
-    def __init__(self, database: Database, queries: Queries, ns: int, bell: Bell) -> None:
+    def __init__(
+        self, database: Database, queries: Queries, ns: int, bell: Bell, wakeups: PostgresWakeups
+    ) -> None:
         self._database = database
         self._queries = queries
         self._ns = ns
         self._bell = bell
+        self._wakeups = wakeups
         self._floors = Floors()
+        self._last_claimed = 0
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
             return []
         wake = self._bell.strike()
-        added = await self._add_fresh(jobs, wake) if is_fresh(jobs) else None
-        if added is None:
+        now = await self._add_fresh(jobs, wake) if is_fresh(jobs) else None
+        if now is not None and now < 0:
+            self._bell.spared()
+            return created(jobs, -now)
+        if now is None:
             told = await self._database.value(self._queries.add, self._ns, *arrays(jobs), wake)
             added = answers(jobs, told)
+        else:
+            added = created(jobs, now)
         self._bell.struck(wake)
         return added
 
-    async def _add_fresh(self, jobs: Sequence[NewJob], wake: str | None) -> list[Added] | None:
-        """None if one of the ids is not so fresh."""
+    async def _add_fresh(self, jobs: Sequence[NewJob], wake: str | None) -> int | None:
+        """When they were added, negative if handed over; None if one of the ids is not so fresh."""
         try:
-            now = await self._database.value(self._queries.add_fresh, self._ns, *fresh_arrays(jobs), wake)
+            if is_lone(jobs):
+                query, args = self._queries.add_lone, lone(jobs[0])
+            else:
+                query, args = self._queries.add_fresh, tuple(fresh_arrays(jobs))
+            now: int = await self._database.value(query, self._ns, *args, wake)
         except StoreError as error:
             if is_taken(error):
                 return None
             raise
-        return created(jobs, now)
+        return now
 
     async def tick(self, tick: Tick) -> Ticked:
         batch = Batch(tick.moves)
         want = tick.want
         wakes = may_wake(tick.moves)
         wake = self._bell.strike() if wakes else None
+        standing = self._standing(tick)
         rows = await self._database.rows(
-            self._queries.tick,
+            self._queries.tick_standing if standing else self._queries.tick,
             self._ns,
             tick.worker,
             tick.seq,
@@ -102,13 +122,22 @@ class PostgresJobs:
             tick.repeat,
             wake,
             *(self._floors.begin() if want else (None, None)),
+            *standing,
             writes=True,
         )
         if wakes:
             self._bell.struck(wake)
+        handed: list[JobRecord] = []
+        stands = False
+        if standing:
+            stands = rows[-1][0] == STANDS
+            handed = [claimed(row, tick.worker, 0) for row in rows if row[0] == HANDED]
+            rows = [row for row in rows if row[0] not in (STANDS, HANDED)]
+            rows.sort(key=lambda row: row[0] or "")  # the answer last
         told, _, _, _, _, now, next_due, read, registered, *_ = rows.pop()
         answer = _decode_answer(told)
         jobs: list[JobRecord] = []
+        self._last_claimed = len(rows)
         if want is not None:
             lease_until = now + want.lease
             jobs = [claimed(row, tick.worker, lease_until) for row in rows]
@@ -119,12 +148,20 @@ class PostgresJobs:
             self._floors.learn(read, jobs, None if next_due == 0 else now)
         return Ticked(
             verdicts=batch.verdicts(answer.refused, answer.verdicts),
-            claimed=jobs,
+            claimed=[*handed, *jobs],
             cancel_asked=_asked(answer.asked, jobs),
             paused=frozenset(answer.paused),
             next_due=next_due,
             registered=bool(registered),
+            handed=len(handed),
+            stands=stands,
         )
+
+    def _standing(self, tick: Tick) -> tuple[object, ...]:
+        """What says that a want stood or shall stand; empty if neither: a worker may have enough to do."""
+        shall_stand = tick.want is not None and tick.want.stands and self._last_claimed < BUSY
+        ear, pid = self._wakeups.ear if shall_stand else (None, 0)
+        return (tick.stood, ear, pid) if ear is not None or tick.stood is not None else ()
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         answers: list[Held] = []

@@ -9,13 +9,17 @@ import asyncio
 import contextlib
 import logging
 import random
+import secrets
+from collections.abc import Callable
 from typing import Final
 
+from holdfast.model.records import Handed
 from holdfast.stores.hearing import Hearing
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.marks import process_mark
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.driver import FAULTS, Connection, connect
+from holdfast.stores.postgres.handing import handed
 from holdfast.stores.waiters import Waiters
 
 TRIAL_SECONDS: Final = 5.0
@@ -36,6 +40,27 @@ class PostgresWakeups(Hearing):
         self._channel = address.channel(ns)
         self._lock_channel = address.lock_channel(ns)
         self._waiters = waiters
+        self._ear = f"{self._channel}.{secrets.token_hex(4)}"
+        self._pid: int | None = None
+        self._takers: tuple[Callable[[Handed], None], ...] = ()
+
+    @property
+    def ear(self) -> tuple[str | None, int]:
+        """The channel on which the session hears of jobs that are handed to it, and the backend that listens.
+
+        None as long as nobody would take them.
+        """
+        if self._pid is None or not self._takers or self.is_deaf:
+            return None, 0
+        return self._ear, self._pid
+
+    def receive(self, take: Callable[[Handed], None]) -> Callable[[], None]:
+        self._takers = (*self._takers, take)
+
+        def stop() -> None:
+            self._takers = tuple(other for other in self._takers if other is not take)
+
+        return stop
 
     async def _serve(self) -> None:
         """Listens until nobody has wanted it for a while."""
@@ -82,12 +107,18 @@ class PostgresWakeups(Hearing):
         def called(_connection: Connection, _pid: int, _channel: str, owner: str) -> None:
             self._waiters.wake([owner])
 
+        def taken(_connection: Connection, _pid: int, _channel: str, told: str) -> None:
+            for take in self._takers:
+                take(handed(told))
+
         def ended(_connection: Connection) -> None:
+            self._pid = None
             gone.set()
 
         connection.add_termination_listener(ended)
         await connection.add_listener(self._channel, heard)
         await connection.add_listener(self._lock_channel, called)
+        await connection.add_listener(self._ear, taken)
         await self._try()
         self._own.wake()
         self._waiters.wake_all()
@@ -100,6 +131,8 @@ class PostgresWakeups(Hearing):
                 self.is_deaf = True
                 return False
         self.is_deaf = False
+        self._pid = connection.get_server_pid()
+        self._own.wake()
         while self._wanted and not gone.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_SECONDS):

@@ -21,6 +21,11 @@ class Queries:
     add_fresh: str = (
         "SELECT holdfast.add_fresh_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
     )
+    add_lone: str = "SELECT holdfast.add_lone_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    tick_standing: str = (
+        "SELECT * FROM holdfast.tick_standing_v1("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+    )
     tick: str = (
         "SELECT * FROM holdfast.tick_v1("
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"

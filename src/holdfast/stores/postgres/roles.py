@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from holdfast.stores.postgres.address import Address, checked_name
 
-_MADE = re.compile(r"^CREATE (TABLE|VIEW|FUNCTION) holdfast\.(\w+)", re.MULTILINE)
+_MADE = re.compile(r"^CREATE (?:UNLOGGED )?(TABLE|VIEW|FUNCTION) holdfast\.(\w+)", re.MULTILINE)
 _READ = (
     "schema",
     "namespace",
@@ -22,9 +22,9 @@ _READ = (
 _LOCKED = ("lock", "lock_line", "lock_token")
 _CHANGED = (
     *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "schedule"),
-    *_LOCKED,
+    *("standing", *_LOCKED),
 )
-_ADDING = ("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_json_v1")
+_ADDING = ("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_lone_v1", "add_json_v1")
 
 _ROLES = """-- The roles of Holdfast. Run this after `holdfast migrate`, and again after each upgrade, as a
 -- superuser, or as the owner of the tables who may create roles. Then give them to those who log in, as in

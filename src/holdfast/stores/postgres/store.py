@@ -29,9 +29,9 @@ class PostgresSession:
         self._database = database
         self._bell = Bell(database, known, address.channel(ns), listeners)
         self._is_closed = False
-        self.jobs = PostgresJobs(database, known, ns, self._bell)
-        self.fleet = PostgresFleet(database, known, ns, self._bell)
         self.wakeups = PostgresWakeups(address, ns, listeners, waiters)
+        self.jobs = PostgresJobs(database, known, ns, self._bell, self.wakeups)
+        self.fleet = PostgresFleet(database, known, ns, self._bell)
         self.locks = PostgresLocks(database, known, ns, waiters, self.wakeups)
         self.schedules = PostgresSchedules(database, known, ns, self._bell)
 

@@ -86,7 +86,7 @@ from holdfast.testing.conformance.optional import (  # noqa: E402
 from holdfast.testing.conformance.reclaim import ReclaimPromises  # noqa: E402
 from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulePromises  # noqa: E402
-from holdfast.testing.conformance.standing import StandingPromises  # noqa: E402
+from holdfast.testing.conformance.standing import StandingBatchPromises, StandingPromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
@@ -96,6 +96,7 @@ __all__ = [
     "MigrationPromises",
     "Promises",
     "SchedulePromises",
+    "StandingBatchPromises",
     "StandingPromises",
     "StoreConformance",
     "Subject",

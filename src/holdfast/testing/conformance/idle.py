@@ -56,7 +56,7 @@ class Idle:
         for _ in range(100):
             seq = next(self.seqs)
             if (await self.tick(probe, seq=seq)).stands:
-                await self.session.jobs.add([new_job(queue="probe")])
+                await self.session.jobs.add([new_job(queue="probe", fresh=True)])
                 ticked = await self.tick(probe, stood=seq)
                 for job in ticked.claimed:
                     await self.tick(moves=[ended(job)])

@@ -30,9 +30,11 @@ class StandingPromises(Promises):
     """For a store whose wake-ups are `Handovers`, and that keeps wants.
 
     It may do otherwise with jobs that are known to be new: a class with `is_fresh` False tests the others.
+    One that hands over single jobs only has `most` 1.
     """
 
     is_fresh = True
+    most = 2
 
     def new(self, **fields: Any) -> NewJob:
         return new_job(**{"fresh": self.is_fresh, **fields})
@@ -75,17 +77,6 @@ class StandingPromises(Promises):
                 assert job.worker == worker.name
 
     @promise
-    async def test_a_batch_is_handed_over_as_far_as_it_is_wanted(self, case: Case) -> None:
-        async with idle(case) as ann, idle(case, "bob") as bob:
-            first = await self.add(case)
-            ticked = await ann.tick(standing(limit=3))
-            assert ([job.id for job in ticked.claimed], ticked.stands) == ([first.id], True)
-            await bob.stand(standing(limit=1))
-            await case.jobs.add([self.new() for _ in range(3)])
-            assert len((await ann.handed()).claimed) == 2
-            assert len((await bob.handed()).claimed) == 1
-
-    @promise
     async def test_more_than_is_wanted_waits_for_whoever_comes(self, case: Case) -> None:
         async with idle(case) as ann:
             await ann.stand(standing(limit=2))
@@ -122,21 +113,6 @@ class StandingPromises(Promises):
                 job = await self.add(case, queue=queue)
                 handed = await ann.handed()
                 assert ([got.id for got in handed.claimed], handed.seq) == ([job.id], seq)
-
-    @promise
-    async def test_a_job_that_is_stored_already_is_not_handed_over(self, case: Case) -> None:
-        async with idle(case) as ann:
-            done = self.new(key="k", key_ttl=LONG)
-            await ann.stand()
-            await case.jobs.add([done])
-            [job] = (await ann.handed()).claimed
-            seq = await ann.stand(standing(limit=5))
-            again = await case.jobs.add([done, replace(done, fresh=False), self.new(key="k")])
-            again += await case.jobs.add([replace(done, key=None, key_ttl=0)])
-            assert [added.created for added in again] == [False] * 4
-            assert {added.record.id for added in again} == {job.id}
-            assert await case.reload(job) == job
-            assert (await ann.tick(stood=seq)).handed == 0
 
     @promise
     async def test_a_paused_queue_hands_over_nothing_until_it_is_resumed(self, case: Case) -> None:
@@ -180,31 +156,19 @@ class StandingPromises(Promises):
         async with idle(case) as ann:
             for want in (None, standing(limit=5), wanted(limit=5)):
                 seq = await ann.stand(standing(limit=2))
-                new = [self.new(), self.new()]
+                new = [self.new() for _ in range(self.most)]
                 await case.jobs.add(new)
                 waiting = await self.add(case)
                 case.advance(0.5)
                 ticked = await ann.tick(want, stood=seq)
                 assert {job.id for job in ticked.claimed} == {job.id for job in new}, "and nothing else"
                 assert ticked.claimed == await case.jobs.states([job.id for job in ticked.claimed])
-                assert (ticked.handed, ticked.stands) == (2, False)
+                assert (ticked.handed, ticked.stands) == (self.most, False)
                 assert ticked.handed_ago is None or ticked.handed_ago >= SECOND // 2
                 [last] = (await ann.tick(wanted())).claimed
                 assert last.id == waiting.id
                 done = await ann.tick(moves=[ended(job) for job in [*ticked.claimed, last]])
-                assert done.verdicts == [Verdict.ACCEPTED] * 3
-
-    @promise
-    async def test_what_is_held_no_longer_is_not_given(self, case: Case) -> None:
-        async with idle(case) as ann:
-            seq = await ann.stand(standing(limit=2, lease=LEASE))
-            await case.jobs.add([self.new(), self.new()])
-            first, second = (await ann.handed()).claimed
-            await ann.tick(moves=[ended(first, RETURNED, Ending.RELEASED)])
-            [taken] = await case.claim("bob")
-            assert taken.id == first.id
-            ticked = await ann.tick(stood=seq)
-            assert [job.id for job in ticked.claimed] == [second.id]
+                assert done.verdicts == [Verdict.ACCEPTED] * (self.most + 1)
 
     @promise
     async def test_the_tick_that_names_a_want_ends_it(self, case: Case) -> None:
@@ -267,7 +231,8 @@ class StandingPromises(Promises):
     @promise
     async def test_a_job_has_its_own_lease(self, case: Case) -> None:
         async with idle(case) as ann:
-            for jobs in ([self.new(lease=LEASE)], [self.new(lease=LEASE), self.new(lease=LEASE)]):
+            for count in range(1, self.most + 1):
+                jobs = [self.new(lease=LEASE) for _ in range(count)]
                 await ann.stand(standing(limit=2))
                 await case.jobs.add(jobs)
                 for job in (await ann.handed()).claimed:
@@ -291,7 +256,8 @@ class StandingPromises(Promises):
     @promise
     async def test_what_is_too_large_for_a_message_comes_with_the_tick(self, case: Case) -> None:
         async with idle(case) as ann:
-            for new in ([self.new(payload=b"x" * LARGE)], [self.new(payload=b"x" * LARGE), self.new()]):
+            for others in range(self.most):
+                new = [self.new(payload=b"x" * LARGE), *(self.new() for _ in range(others))]
                 seq = await ann.stand(standing(limit=2))
                 await case.jobs.add(new)
                 handed = await ann.handed()
@@ -323,6 +289,48 @@ class StandingPromises(Promises):
             await asyncio.wait_for(asyncio.gather(produce(), *map(serve, workers)), 4 * SOON)
             assert sorted(job.id for job in got) == sorted(job.id for job in new)
             assert {job.task for job in got} == {TASK}
+
+
+class StandingBatchPromises(StandingPromises):
+    """For a store that hands over whatever is added, many at once and such as have keys too."""
+
+    @promise
+    async def test_a_batch_is_handed_over_as_far_as_it_is_wanted(self, case: Case) -> None:
+        async with idle(case) as ann, idle(case, "bob") as bob:
+            first = await self.add(case)
+            ticked = await ann.tick(standing(limit=3))
+            assert ([job.id for job in ticked.claimed], ticked.stands) == ([first.id], True)
+            await bob.stand(standing(limit=1))
+            await case.jobs.add([self.new() for _ in range(3)])
+            assert len((await ann.handed()).claimed) == 2
+            assert len((await bob.handed()).claimed) == 1
+
+    @promise
+    async def test_what_is_held_no_longer_is_not_given(self, case: Case) -> None:
+        async with idle(case) as ann:
+            seq = await ann.stand(standing(limit=2, lease=LEASE))
+            await case.jobs.add([self.new(), self.new()])
+            first, second = (await ann.handed()).claimed
+            await ann.tick(moves=[ended(first, RETURNED, Ending.RELEASED)])
+            [taken] = await case.claim("bob")
+            assert taken.id == first.id
+            ticked = await ann.tick(stood=seq)
+            assert [job.id for job in ticked.claimed] == [second.id]
+
+    @promise
+    async def test_a_job_that_is_stored_already_is_not_handed_over(self, case: Case) -> None:
+        async with idle(case) as ann:
+            done = self.new(key="k", key_ttl=LONG)
+            await ann.stand()
+            await case.jobs.add([done])
+            [job] = (await ann.handed()).claimed
+            seq = await ann.stand(standing(limit=5))
+            again = await case.jobs.add([done, replace(done, fresh=False), self.new(key="k")])
+            again += await case.jobs.add([replace(done, key=None, key_ttl=0)])
+            assert [added.created for added in again] == [False] * 4
+            assert {added.record.id for added in again} == {job.id}
+            assert await case.reload(job) == job
+            assert (await ann.tick(stood=seq)).handed == 0
 
 
 async def state_of(case: Case, job_id: str) -> State:

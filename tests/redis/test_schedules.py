@@ -18,8 +18,8 @@ from holdfast.stores.redis import schedules as redis_schedules
 from holdfast.stores.redis.store import RedisSession
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.case import LONG, new_job
+from holdfast.testing.conformance.idle import Idle
 from holdfast.testing.conformance.schedules import names, write
-from holdfast.testing.conformance.standing import Idle
 from tests.redis.soundness import check_sound
 from tests.redis.support import ANN, claiming, completing, opened, told
 from tests.redis.test_wakeups import SOON, Heard, listening

@@ -15,7 +15,7 @@ from tests.servers.bouncer import Bouncer
 from tests.servers.cache import Missing
 from tests.servers.ports import free_port
 from tests.servers.postgres import Mode, Postgres
-from tests.servers.run import Run
+from tests.servers.run import OwnedRun, Run
 from tests.servers.sql import execute
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,3 +197,13 @@ def is_running(pid: int) -> bool:
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+
+
+def test_two_runs_of_one_process_leave_each_other_alone() -> None:
+    first, second = OwnedRun(), OwnedRun()
+    assert first.folder.exists()
+    second.close()
+    assert first.folder.exists()
+    assert not second.folder.exists()
+    first.close()
+    assert not first.folder.exists()

@@ -106,6 +106,10 @@ class Run:
         return ended.stdout
 
 
+_OWN: set[Path] = set()
+"""Folders of this process's runs: their locks would not keep it from taking them for left ones."""
+
+
 class OwnedRun(Run):
     """The run as its first process has it: it lives until it is closed, or until that process has ended."""
 
@@ -118,6 +122,7 @@ class OwnedRun(Run):
         self._lifeline: BinaryIO = (made / "lifeline").open("w+b")
         fcntl.lockf(self._lifeline, fcntl.LOCK_EX, 1, keeper.RUN)
         super().__init__(made.rename(place / made.name.removeprefix("coming-")))
+        _OWN.add(self.folder)
 
     def close(self) -> None:
         """Ends all servers, waits for that, and removes what they had."""
@@ -127,6 +132,7 @@ class OwnedRun(Run):
         for kept in self._keepers:
             kept.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        _OWN.discard(self.folder)
 
 
 def is_open_to_all(folder: Path) -> bool:
@@ -136,7 +142,7 @@ def is_open_to_all(folder: Path) -> bool:
 
 def _sweep(place: Path) -> None:
     """Removes what is left of runs that were killed when they had no keeper."""
-    for folder in place.glob(f"{_PREFIX}*"):
+    for folder in set(place.glob(f"{_PREFIX}*")) - _OWN:
         with suppress(OSError), (folder / "lifeline").open("r+b") as lifeline:
             fcntl.lockf(lifeline, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

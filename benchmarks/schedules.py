@@ -90,9 +90,7 @@ async def _put(
             )
             for number in range(first, min(first + PUT_AT_ONCE, count))
         ]
-        await schedules.write(
-            [plan.write(rules.begin(plan.schedule, now), 0, new_id(), None) for plan in plans]
-        )
+        await schedules.write([plan.write(rules.begin(plan.schedule, now), None, new_id()) for plan in plans])
 
 
 def _cases(prefix: str, suite: str, at: At) -> tuple[Case, Case]:

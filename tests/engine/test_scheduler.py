@@ -16,7 +16,7 @@ from holdfast.model.lifecycle import SUCCEEDED, Ending, State
 from holdfast.model.plan import Plan, firing_id, firing_of
 from holdfast.model.records import JobRecord, LockWish, Move, Query, Tick, Verdict, Want, WorkerRecord
 from holdfast.model.recurrence import Recurrence, every
-from holdfast.model.scheduling import Term
+from holdfast.model.scheduling import Schedules, Term
 from holdfast.model.task import Call, define
 from holdfast.model.timing import SECOND
 from holdfast.stores.memory import MemoryStore
@@ -59,7 +59,7 @@ class Scene:
         """Stores a schedule; when."""
         plan = Plan.of(rules.schedule(name, recurrence, **options), Call(define(work), b"[[],{}]"))
         now = self.clock()
-        write = plan.write(rules.begin(plan.schedule, now), 0, new_id(), None)
+        write = plan.write(rules.begin(plan.schedule, now), None, new_id())
         assert await self.session.schedules.write([write]) == [Verdict.ACCEPTED]
         return now
 
@@ -119,6 +119,28 @@ async def test_of_two_who_saw_the_same_one_fires() -> None:
     firing = firing_of(job)
     assert firing is not None
     assert (firing.schedule, firing.due.timestamp() * SECOND) == ("tick", job.due)
+
+
+async def test_a_leader_that_saw_one_before_it_was_removed_leaves_its_successor_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = await Scene.make()
+    await scene.put("tick", every(10))
+    scene.clock.advance(10)
+    old = await scene.session.schedules.due(9)
+    assert await scene.session.schedules.remove("tick")
+    put = await scene.put("tick", every(60))
+
+    async def as_seen(limit: int) -> Schedules:
+        return old
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.session.schedules, "due", as_seen)
+        await scene.turn()
+    assert await scene.jobs() == []
+    scene.clock.advance(60)
+    await scene.turn()
+    assert [job.due for job in await scene.jobs()] == [put + 60 * SECOND]
 
 
 async def test_it_looks_again_when_the_next_one_is_due_and_no_later_than_the_poll() -> None:
@@ -203,7 +225,7 @@ async def test_one_that_cannot_be_read_is_left_alone_and_holds_up_no_other() -> 
     await scene.put("good", every(1))
     [bad] = (await scene.session.schedules.get(["bad"])).records
     plan = Plan.of(rules.schedule("bad", every(1)), Call(define(work), b"[[],{}]"))
-    write = plan.write(rules.begin(plan.schedule, scene.clock()), bad.version, new_id(), None)
+    write = plan.write(rules.begin(plan.schedule, scene.clock()), bad, new_id())
     odd = msgspec.structs.replace(write, definition=b'{"schedule": {"type": "moon"}}')
     await scene.session.schedules.write([odd])
     scene.clock.advance(1)

@@ -22,7 +22,7 @@ from tests.postgres.test_plans import EXPLAIN, Explained
 ACCEPTED, REFUSED = Verdict.ACCEPTED, Verdict.REFUSED
 LEADER = "leader"
 ENDED = "SELECT until <= holdfast.now_v1() FROM holdfast.lock"
-FIRE = "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, NULL, NULL)"
+FIRE = "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL, NULL)"
 NAMESPACE = 1
 MANY = 600
 DUE = 200

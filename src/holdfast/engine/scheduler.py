@@ -78,7 +78,7 @@ class Scheduler:
                 plan.schedule, state, started=started, ended=moment if finished is None else finished
             )
         decision = rules.decide(plan.schedule, state, moment, live=is_live)
-        return plan.write(decision.state, record.version, new_id(), record.job, decision)
+        return plan.write(decision.state, record, new_id(), decision)
 
     def _tell(self, told: Schedules, writes: list[ScheduleWrite], verdicts: list[Verdict]) -> None:
         for record, write, verdict in zip(told.records, writes, verdicts, strict=True):
@@ -104,6 +104,7 @@ def _aside(record: ScheduleRecord, moment: int) -> ScheduleWrite:
         name=record.name,
         version=record.version,
         mark=new_id(),
+        after=record.mark,
         definition=record.definition,
         state=record.state,
         look_at=moment + ASIDE,

@@ -79,15 +79,15 @@ class Schedules:
 
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
             if record is None:
-                return plan.write(rules.begin(plan.schedule, now), 0, new_id(), None)
+                return plan.write(rules.begin(plan.schedule, now), None, new_id())
             try:
                 before, state = decode(record)
             except msgspec.MsgspecError:
-                return plan.write(rules.begin(plan.schedule, now), record.version, new_id(), record.job)
+                return plan.write(rules.begin(plan.schedule, now), record, new_id())
             if before == plan:
                 return None
             state = rules.edit(before.schedule, plan.schedule, state, now)
-            return plan.write(state, record.version, new_id(), record.job)
+            return plan.write(state, record, new_id())
 
         return await self._change(plan.schedule.name, version, change)
 
@@ -124,7 +124,7 @@ class Schedules:
             decision = rules.run_now(plan.schedule, state, now, live=is_live)
             if not decision.firings:
                 raise StateConflict(f"schedule {name}: its job {found.job} is still under way")
-            write = plan.write(decision.state, found.version, new_id(), found.job, decision)
+            write = plan.write(decision.state, found, new_id(), decision)
             fired[:] = [job.id for job in write.jobs]
             return write
 
@@ -154,7 +154,7 @@ class Schedules:
             found = _stored(record, name)
             plan, before = _read(found)
             after = steer(plan, before, now)
-            return None if after == before else plan.write(after, found.version, new_id(), found.job)
+            return None if after == before else plan.write(after, found, new_id())
 
         return await self._change(check_name(name, "schedule"), version, change)
 
@@ -217,6 +217,7 @@ def _as_written(write: ScheduleWrite, before: ScheduleRecord | None) -> Schedule
     return ScheduleRecord(
         name=write.name,
         version=write.version + 1,
+        mark=write.mark,
         definition=write.definition,
         state=write.state,
         look_at=write.look_at,

@@ -91,9 +91,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
     def write(
-        self, state: ScheduleState, version: int, mark: str, job: str | None, decision: Decision | None = None
+        self,
+        state: ScheduleState,
+        before: ScheduleRecord | None,
+        mark: str,
+        decision: Decision | None = None,
     ) -> ScheduleWrite:
-        """The schedule in this state, with the jobs of what was decided."""
+        """The schedule in this state, with the jobs of what was decided on `before`."""
+        job = None if before is None else before.job
         jobs: tuple[NewJob, ...] = ()
         if decision is not None and decision.firings:
             name = self.schedule.name
@@ -102,8 +107,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         rests = state.paused or state.waiting
         return ScheduleWrite(
             name=self.schedule.name,
-            version=version,
+            version=0 if before is None else before.version,
             mark=mark,
+            after=None if before is None else before.mark,
             definition=self.encode(),
             state=msgspec.json.encode(state),
             look_at=None if rests else state.next_due,

@@ -18,13 +18,14 @@ class Run(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 class ScheduleRecord(msgspec.Struct, kw_only=True):
     """A schedule as stored.
 
-    `definition` and `state` are the engine's. `look_at` is when to look at it; None if nothing is known to be
-    due. `job` is the job that it fired last, `run` what became of that. With `waits` it is to be looked at as
-    soon as the job is not live.
+    `mark` is that of the last write. `definition` and `state` are the engine's. `look_at` is when to look at
+    it; None if nothing is known to be due. `job` is the job that it fired last, `run` what became of that.
+    With `waits` it is to be looked at as soon as the job is not live.
     """
 
     name: str
     version: int
+    mark: str
     definition: bytes
     state: bytes
     look_at: int | None
@@ -44,12 +45,14 @@ class Schedules(msgspec.Struct, kw_only=True):
 class ScheduleWrite(msgspec.Struct, kw_only=True, frozen=True):
     """A schedule as it shall be, if `version` is that of the stored one, 0 if there is none.
 
-    `jobs` are added with it. `mark` is unique to this write.
+    `mark` is unique to this write. `after` is the mark that the stored one must have, None if any will do:
+    one that was removed and put there anew may have the same version, but never that. `jobs` are added.
     """
 
     name: str
     version: int
     mark: str
+    after: str | None = None
     definition: bytes
     state: bytes
     look_at: int | None

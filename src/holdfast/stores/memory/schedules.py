@@ -25,37 +25,35 @@ class ScheduleShelf:
 
     def __init__(self) -> None:
         self.by_name: dict[str, ScheduleRecord] = {}
-        self._marks: dict[str, str] = {}
         self._looks: list[tuple[int, str]] = []
         self._waiting: set[str] = set()
 
     def verdict(self, write: ScheduleWrite) -> Verdict | None:
         """The verdict on a write that changes nothing; None for one that is to be done."""
         stored = self.by_name.get(write.name)
-        version = 0 if stored is None else stored.version
-        if version == write.version:
+        version, mark = (0, None) if stored is None else (stored.version, stored.mark)
+        if version == write.version and write.after in (None, mark):
             return None
-        is_repeat = version == write.version + 1 and self._marks[write.name] == write.mark
+        is_repeat = version == write.version + 1 and mark == write.mark
         return Verdict.ACCEPTED if is_repeat else Verdict.REFUSED
 
     def put(self, write: ScheduleWrite) -> None:
         self.by_name[write.name] = ScheduleRecord(
             name=write.name,
             version=write.version + 1,
+            mark=write.mark,
             definition=write.definition,
             state=write.state,
             look_at=write.look_at,
             job=write.job,
             waits=write.waits,
         )
-        self._marks[write.name] = write.mark
         if write.look_at is not None:
             heappush(self._looks, (write.look_at, write.name))
         (self._waiting.add if write.waits else self._waiting.discard)(write.name)
 
     def remove(self, name: str) -> bool:
         self._waiting.discard(name)
-        self._marks.pop(name, None)
         return self.by_name.pop(name, None) is not None
 
     def due(self, now: int, limit: int) -> tuple[list[str], int | None]:

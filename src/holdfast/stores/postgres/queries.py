@@ -118,7 +118,7 @@ class Queries:
     lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
     lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
     schedule_write: str = (
-        "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+        "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
     )
     schedule_remove: str = "DELETE FROM holdfast.schedule WHERE ns = $1 AND name = $2 RETURNING true"
     schedules: str = """

@@ -70,6 +70,7 @@ def _arrays(writes: Sequence[ScheduleWrite]) -> tuple[Any, ...]:
         [write.name for write in writes],
         [write.version for write in writes],
         [write.mark for write in writes],
+        [write.after for write in writes],
         [write.look_at for write in writes],
         [write.job for write in writes],
         [write.waits for write in writes],
@@ -94,6 +95,7 @@ def _record(row: Any) -> ScheduleRecord:
     return ScheduleRecord(
         name=row["name"],
         version=row["version"],
+        mark=row["mark"],
         definition=row["definition"],
         state=row["state"],
         look_at=row["look_at"],

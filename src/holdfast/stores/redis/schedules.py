@@ -91,6 +91,7 @@ def _packed(writes: Sequence[ScheduleWrite]) -> list[bytes]:
     jobs = [flat(write.jobs, _FIRST + len(writes), bodies) for write in writes]
     sent = {
         "names": [write.name for write in writes],
+        "after": [write.after or False for write in writes],
         "ids": [job.id for write in writes for job in write.jobs],
         "jobs": jobs,
     }
@@ -124,6 +125,7 @@ def _record(name: bytes, value: bytes, job_record: bytes | None) -> ScheduleReco
     return ScheduleRecord(
         name=name.decode(),
         version=version,
+        mark=value[_FIXED.size : job].decode(),
         definition=value[definition : definition + size],
         state=value[definition + size :],
         look_at=unsortable(look) if flags & _HAS_LOOK else None,

@@ -19,6 +19,7 @@ class Row(msgspec.Struct, array_like=True, gc=False):
 
     name: str
     version: int
+    mark: str
     definition: str
     state: str
     look_at: int | None
@@ -73,7 +74,7 @@ def _write(tx: Transaction, writes: Sequence[ScheduleWrite], term: Term | None) 
     verdicts: list[Verdict] = []
     for write in writes:
         version, mark = stored.get(write.name, (0, ""))
-        is_current = version == write.version
+        is_current = version == write.version and write.after in (None, mark)
         is_repeat = version == write.version + 1 and mark == write.mark
         verdicts.append(Verdict.ACCEPTED if is_current or is_repeat else Verdict.REFUSED)
         if is_current:
@@ -128,6 +129,7 @@ def _record(row: Row) -> ScheduleRecord:
     return ScheduleRecord(
         name=row.name,
         version=row.version,
+        mark=row.mark,
         definition=bytes.fromhex(row.definition),
         state=bytes.fromhex(row.state),
         look_at=row.look_at,

@@ -81,6 +81,28 @@ class SchedulePromises(Promises):
         assert ((await found(case)).state, (await found(case)).version) == (b"two", 2)
 
     @promise
+    async def test_what_was_seen_before_a_removal_is_not_written_over_its_successor(self, case: Case) -> None:
+        schedules = schedules_of(case.session)
+        await put(case, write(mark="old"))
+        seen = await found(case)
+        assert (seen.version, seen.mark) == (1, "old")
+        assert await schedules.remove("nightly")
+        await put(case, write(mark="new", state=b"new"))
+        late = new_job()
+        answers = await schedules.write(
+            [
+                write(version=seen.version, after=seen.mark, state=b"old", jobs=(late,)),
+                write("missing", after=seen.mark),
+            ]
+        )
+        assert answers == [REFUSED, REFUSED]
+        assert await case.jobs.get(late.id) is None
+        assert ((await found(case)).state, (await found(case)).mark) == (b"new", "new")
+        await put(case, write(version=1, after="new"), write(version=2), write(version=3, mark="last"))
+        assert ((await found(case)).version, (await found(case)).mark) == (4, "last")
+        assert await schedules.write([write(version=3, mark="last", after="other")]) == [ACCEPTED], "a repeat"
+
+    @promise
     async def test_a_write_that_is_sent_again_is_accepted_and_does_nothing_more(self, case: Case) -> None:
         schedules = schedules_of(case.session)
         job = new_job()

@@ -19,8 +19,8 @@ CREATE INDEX holdfast_schedule_waits ON holdfast.schedule (ns, name) WHERE waits
 -- Writes schedules, one by one in the order of their names, so that two such calls do not wait for each other; then adds the
 -- jobs of those that were written, batch by batch, `of` counting from 1. Gives the places of those that were refused.
 CREATE FUNCTION holdfast.schedule_put_v1(
-    p_ns integer, p_now bigint, p_names text[], p_versions bigint[], p_marks text[], p_looks bigint[], p_jobs uuid[],
-    p_waits boolean[], p_definitions bytea[], p_states bytea[], p_fired jsonb
+    p_ns integer, p_now bigint, p_names text[], p_versions bigint[], p_marks text[], p_afters text[], p_looks bigint[],
+    p_jobs uuid[], p_waits boolean[], p_definitions bytea[], p_states bytea[], p_fired jsonb
 ) RETURNS integer[] LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -30,11 +30,11 @@ DECLARE
     v_batch jsonb;
 BEGIN
     FOR w IN
-        SELECT * FROM unnest(p_names, p_versions, p_marks, p_looks, p_jobs, p_waits, p_definitions, p_states)
-            WITH ORDINALITY AS u(name, version, mark, look_at, job, waits, definition, state, place)
+        SELECT * FROM unnest(p_names, p_versions, p_marks, p_afters, p_looks, p_jobs, p_waits, p_definitions, p_states)
+            WITH ORDINALITY AS u(name, version, mark, after, look_at, job, waits, definition, state, place)
         ORDER BY u.name COLLATE "C", u.place
     LOOP
-        IF w.version = 0 THEN
+        IF w.version = 0 AND w.after IS NULL THEN
             INSERT INTO holdfast.schedule (ns, name, version, mark, look_at, job, waits, definition, state)
             VALUES (p_ns, w.name, 1, w.mark, w.look_at, w.job, w.waits, w.definition, w.state)
             ON CONFLICT DO NOTHING;
@@ -42,7 +42,7 @@ BEGIN
             UPDATE holdfast.schedule AS s
             SET version = s.version + 1, mark = w.mark, look_at = w.look_at, job = w.job, waits = w.waits,
                 definition = w.definition, state = w.state
-            WHERE s.ns = p_ns AND s.name = w.name AND s.version = w.version;
+            WHERE s.ns = p_ns AND s.name = w.name AND s.version = w.version AND s.mark = coalesce(w.after, s.mark);
         END IF;
         IF NOT FOUND THEN
             v_unwritten := v_unwritten || w.place::integer;
@@ -71,7 +71,8 @@ $$;
 -- for long, or whose jobs need a key that is, is refused alone.
 CREATE FUNCTION holdfast.schedule_write_v1(
     p_ns integer, p_lock text, p_owner text, p_token bigint, p_names text[], p_versions bigint[], p_marks text[],
-    p_looks bigint[], p_jobs uuid[], p_waits boolean[], p_definitions bytea[], p_states bytea[], p_fired jsonb, p_wake text
+    p_afters text[], p_looks bigint[], p_jobs uuid[], p_waits boolean[], p_definitions bytea[], p_states bytea[],
+    p_fired jsonb, p_wake text
 ) RETURNS integer[] LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 SET lock_timeout = '1s'
@@ -95,7 +96,7 @@ BEGIN
     END IF;
     BEGIN
         RETURN holdfast.schedule_put_v1(
-            p_ns, v_now, p_names, p_versions, p_marks, p_looks, p_jobs, p_waits, p_definitions, p_states, p_fired);
+            p_ns, v_now, p_names, p_versions, p_marks, p_afters, p_looks, p_jobs, p_waits, p_definitions, p_states, p_fired);
     EXCEPTION WHEN lock_not_available THEN
         PERFORM set_config('lock_timeout', '10ms', true);
     END;
@@ -103,7 +104,7 @@ BEGIN
         BEGIN
             IF holdfast.schedule_put_v1(
                 p_ns, v_now, p_names[v_place:v_place], p_versions[v_place:v_place], p_marks[v_place:v_place],
-                p_looks[v_place:v_place], p_jobs[v_place:v_place], p_waits[v_place:v_place],
+                p_afters[v_place:v_place], p_looks[v_place:v_place], p_jobs[v_place:v_place], p_waits[v_place:v_place],
                 p_definitions[v_place:v_place], p_states[v_place:v_place], (
                     SELECT jsonb_build_array(jsonb_agg(e.job || '{"of": 1}'))
                     FROM jsonb_array_elements(p_fired) AS b(batch) CROSS JOIN jsonb_array_elements(b.batch) AS e(job)
@@ -121,7 +122,7 @@ $$;
 
 -- Schedules by their names, in that order, with what became of their jobs.
 CREATE FUNCTION holdfast.schedules_v1(p_ns integer, p_names text[]) RETURNS TABLE (
-    place bigint, name text, version bigint, definition bytea, state bytea, look_at bigint, job uuid, waits boolean,
+    place bigint, name text, version bigint, mark text, definition bytea, state bytea, look_at bigint, job uuid, waits boolean,
     live boolean, started bigint, finished bigint
 ) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -130,7 +131,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT u.place, s.name, s.version, s.definition, s.state, s.look_at, s.job, s.waits, l.live IS NOT NULL,
+    SELECT u.place, s.name, s.version, s.mark, s.definition, s.state, s.look_at, s.job, s.waits, l.live IS NOT NULL,
            coalesce(l.started, d.started), d.finished
     FROM unnest(p_names) WITH ORDINALITY AS u(name, place)
     CROSS JOIN LATERAL (SELECT * FROM holdfast.schedule AS i WHERE i.ns = p_ns AND i.name = u.name OFFSET 0) AS s

@@ -14,7 +14,8 @@ for turn, name in ipairs(names) do
   local wish = F.schedule_of(name, ARGV[FIRST + turn])
   local before = is[name] or was[name]
   local version = before and before.version or 0
-  if version == wish.version - 1 then
+  local after = values.after[turn]
+  if version == wish.version - 1 and (not after or (before and before.mark == after)) then
     if not is[name] then order[#order + 1] = name end
     is[name] = wish
     has_new = has_new or version == 0

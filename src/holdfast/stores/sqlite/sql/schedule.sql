@@ -20,7 +20,7 @@ DELETE FROM holdfast_schedule WHERE ns = :ns AND name = :name;
 -- name: schedules
 -- Bytes in hexadecimal, since JSON has none. A live job stands in one table, a finished one in the other.
 SELECT json_group_array(json_array(
-    s.name, s.version, hex(s.definition), hex(s.state), s.look_at, s.job, s.waits,
+    s.name, s.version, s.mark, hex(s.definition), hex(s.state), s.look_at, s.job, s.waits,
     j.pk IS NOT NULL, coalesce(j.started, d.started), d.finished))
 FROM json_each(:names) AS n CROSS JOIN holdfast_schedule AS s INDEXED BY holdfast_schedule_name
 LEFT JOIN holdfast_job AS j INDEXED BY holdfast_job_id ON j.ns = :ns AND j.id = s.job

@@ -17,7 +17,7 @@ from tests.engine.rig import Gate, Rig
 
 
 def stands(tick: Tick) -> bool:
-    return tick.want is not None and tick.want.stands
+    return tick.want is not None and tick.want.stands > 0
 
 
 async def test_a_job_that_is_handed_over_runs_without_being_asked_for_and_the_worker_stands_again() -> None:
@@ -263,7 +263,7 @@ async def test_an_outage_while_a_want_stands_loses_nothing() -> None:
     assert len(rig.seen.of("claimed", job=job)) == 1
 
 
-WANT = Want(queues=("default",), tasks=frozenset({"t"}), limit=3, lease=SECOND, stands=True)
+WANT = Want(queues=("default",), tasks=frozenset({"t"}), limit=3, lease=SECOND, stands=SECOND)
 
 
 def test_of_two_ticks_that_are_away_only_the_first_stands() -> None:

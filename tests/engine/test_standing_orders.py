@@ -11,7 +11,7 @@ from holdfast.testing.conformance.case import LONG, new_job
 
 ROOM = 4
 LINES = st.sampled_from(["first", "second"])
-WANT = Want(queues=("q",), tasks=frozenset({"t"}), limit=1, lease=LONG, stands=True)
+WANT = Want(queues=("q",), tasks=frozenset({"t"}), limit=1, lease=LONG, stands=LONG)
 
 
 class Store:

@@ -45,7 +45,7 @@ class Appetite:
         self._run_time: float | None = None
         self._round_trip = 0.0
         self.hungry = True
-        self.stands = False
+        self.stands = 0
 
     def want(self, free: int, waiting: int) -> Want | None:
         """What to claim with so many free slots and so many jobs waiting for one; None if nothing."""
@@ -58,7 +58,7 @@ class Appetite:
             tasks=self._registry.names,
             limit=limit,
             lease=self._lease,
-            stands=self.stands and free > waiting,
+            stands=self.stands if free > waiting else 0,
         )
 
     def _order(self) -> tuple[str, ...]:

@@ -41,6 +41,9 @@ log = logging.getLogger("holdfast.worker")
 FEW = 16
 """So many claimed jobs are taken in at once; with more, the next tick is sent before."""
 
+SLACK = 1.0
+"""An idle worker asks again at each poll. One that is so late is frozen, or cut off, and gets nothing."""
+
 REVIEW_SECONDS = 0.2
 """How often, at load, running attempts are shown as such and waiting ones are looked through."""
 
@@ -138,7 +141,7 @@ class Pump:
         listening = [wakeups.listen(self.wake)]
         if isinstance(wakeups, Handovers) and not until_idle:
             listening.append(wakeups.receive(self._standing.receive))
-            self._appetite.stands = True
+            self._appetite.stands = round((2 * self._settings.poll_seconds + SLACK) * SECOND)
         return listening
 
     def stop(self, grace: float) -> None:

@@ -44,7 +44,7 @@ class Standing:
         if self._seq is not None and not self._is_answered:
             # The store may see either first, so this one neither stands nor ends the other.
             if tick.want is not None:
-                tick.want = replace(tick.want, stands=False)
+                tick.want = replace(tick.want, stands=0)
             return left
         tick.stood, self._seq = self._seq, None
         if tick.want is not None and tick.want.stands:

@@ -165,14 +165,15 @@ class Verdict(StrEnum):
 class Want(msgspec.Struct, kw_only=True, frozen=True):
     """What a worker would claim: up to `limit` jobs, queues served in this order, of these tasks only.
 
-    With `stands` the store may keep what it could not fulfil, and hand over jobs that are added later.
+    For as long as it `stands`, counted from the store's now, the store may keep what it could not fulfil, and
+    hand over jobs that are added later.
     """
 
     queues: tuple[str, ...]
     tasks: frozenset[str]
     limit: int
     lease: int
-    stands: bool = False
+    stands: int = 0
 
 
 class Tick(msgspec.Struct, kw_only=True):

@@ -66,14 +66,14 @@ class JobStore(Protocol):
         With `repeat`, if anything is wanted, jobs that this (worker, seq) claimed and still holds are given
         back as they stand, registered or not, and nothing new is claimed if there are any.
 
-        A want that `stands` and was not fulfilled whole may be kept by the store, which then says so, until
-        the worker's next tick that names it as `stood` or has one that `stands` too. Meanwhile a job that is
-        added and due may be claimed for it, as by a tick of its own: at most once, for as many as are still
-        wanted, and not if another waits that would come first. Then the want stands no longer, and its
-        session is told (`Handovers`), which may fail. Jobs that were claimed for the want that `stood`, and
-        are still held, are given by the tick in any case, whatever else it wants; so are those of this seq,
-        if it is a `repeat`. If there are any, nothing new is claimed. Seqs of a worker grow: a want of an
-        earlier one never takes the place of a later.
+        A want that `stands` and was not fulfilled whole may be kept by the store, which then says so: for so
+        long, or until the worker's next tick that names it as `stood` or has one that `stands` too. Meanwhile
+        a job that is added and due may be claimed for it, as by a tick of its own: at most once, for as many
+        as are still wanted, and not if another waits that would come first. Then the want stands no longer,
+        and its session is told (`Handovers`), which may fail. Jobs that were claimed for the want that
+        `stood`, and are still held, are given by the tick in any case, whatever else it wants; so are those
+        of this seq, if it is a `repeat`. If there are any, nothing new is claimed. Seqs of a worker grow: a
+        want of an earlier one never takes the place of a later.
         """
         ...
 

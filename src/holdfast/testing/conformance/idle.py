@@ -84,4 +84,4 @@ async def idle(case: Case, name: str = "ann", lease: int = LONG) -> AsyncGenerat
 
 
 def standing(*queues: str, **fields: Any) -> Want:
-    return replace(wanted(*queues, **fields), stands=True)
+    return replace(wanted(*queues, **fields), stands=LONG)

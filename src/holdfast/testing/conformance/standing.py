@@ -142,6 +142,16 @@ class StandingPromises(Promises):
             assert not (await ann.tick(standing())).registered
 
     @promise
+    async def test_nothing_is_claimed_for_who_was_silent_for_too_long(self, case: Case) -> None:
+        async with idle(case) as ann:
+            seq = await ann.stand(replace(standing(), stands=LEASE))
+            case.advance(LEASE / SECOND)
+            job = await self.add(case)
+            assert await state_of(case, job.id) is State.SCHEDULED
+            [got] = (await ann.tick(standing(), stood=seq)).claimed
+            assert got.id == job.id
+
+    @promise
     async def test_nothing_stands_unless_somebody_receives(self, case: Case) -> None:
         await case.register("ann")
         assert not (await case.tick("ann", want=standing())).stands

@@ -30,6 +30,7 @@ function F.want_of(worker)
   local seq, since, left, ear, at = unpacked('>i8i8I4I2c0', kept)
   if call('PUBSUB', 'NUMSUB', NS .. ear)[2] == 0 then return false end
   want = cmsgpack.unpack(sub(kept, at))
+  if now >= since + want.stands then return false end
   want.worker, want.seq, want.since, want.left, want.ear, want.jobs = worker, seq, since, left, ear, {}
   want.takes = {}
   for _, task in ipairs(want.tasks) do want.takes[task] = true end

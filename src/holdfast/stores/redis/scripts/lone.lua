@@ -27,9 +27,9 @@ for _, worker in ipairs(idle) do
   local is_there = false
   if kept and known and now < unpacked('>i8', known, 17) and unpacked('>i8', kept) > 0 then
     local seq, since, _, ear, at = unpacked('>i8i8I4I2c0', kept)
-    is_there = call('PUBSUB', 'NUMSUB', NS .. ear)[2] > 0
+    local asked = cmsgpack.unpack(string.sub(kept, at))
+    is_there = now < since + asked.stands and call('PUBSUB', 'NUMSUB', NS .. ear)[2] > 0
     if is_there then
-      local asked = cmsgpack.unpack(string.sub(kept, at))
       for _, each in ipairs(asked.tasks) do
         if lined[each] then
           want = nil

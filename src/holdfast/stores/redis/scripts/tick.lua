@@ -22,7 +22,7 @@ local known = call('HGET', NS .. 'u', worker)
 local is_registered = known and now < unpacked('>i8', known, 17)
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
 local is_late, is_kept, ids, since
-if stood or (want and want.stands) then is_late, is_kept, ids, since = F.end_want(worker, seq, stood) end
+if stood or (want and want.stands > 0) then is_late, is_kept, ids, since = F.end_want(worker, seq, stood) end
 if ids then F.still_held(worker, {-stood}, ids, claimed) end
 local handed, stands = #claimed[1], false
 if want then

@@ -27,6 +27,14 @@ SOONEST = 0.2
 ASIDE = 60 * SECOND
 """How long one that this version cannot read is left alone, in case another version can."""
 
+LONGEST_THOUGHT = 0.05
+"""For how many seconds it decides without a pause: leases are kept on the same thread."""
+
+LARGEST = 4 << 20
+"""About how many bytes are sent in one write; BESIDE is what a job has beside its payload."""
+
+BESIDE = 4_096
+
 
 class Scheduler:
     """The leader's duty. `woken` is set whenever something may be due earlier than it was."""
@@ -43,33 +51,55 @@ class Scheduler:
             self.woken.clear()
             began = now()
             pause = await self.turn(term)
-            if pause > 0:
-                await self._rest(began, pause)
+            await self._rest(began, pause)
 
     async def turn(self, term: Term) -> float:
         """Fires what is due now; after how many seconds to look again at the latest."""
         told = await self._schedules.due(BATCH)
-        writes = [self._written(record, told.now) for record in told.records]
-        if writes:
-            verdicts = await self._schedules.write(writes, term)
-            if verdicts is None:
-                raise LeaseLost(f"the term {term.token} is over: another leads, or the lease ran out")
-            self._tell(told, writes, verdicts)
-        if len(writes) == BATCH:
+        writes = self._decided(told)
+        verdicts = await self._schedules.write(writes, term) if writes else []
+        if verdicts is None:
+            raise LeaseLost(f"the term {term.token} is over: another leads, or the lease ran out")
+        self._tell(told, writes, verdicts)
+        if len(writes) == BATCH or len(writes) < len(told.records):
             return 0.0
         looks = [write.look_at - told.now for write in writes if write.look_at is not None]
         if told.next_look is not None:
             looks.append(told.next_look)
-        return min([self._poll, *(max(0, look) / SECOND for look in looks)])
+        pauses = [self._poll, *(max(0, look) / SECOND for look in looks)]
+        if Verdict.REFUSED in verdicts:
+            pauses.append(SOONEST)
+        return min(pauses)
+
+    def _decided(self, told: Schedules) -> list[ScheduleWrite]:
+        """What to write of those that are due: the first of them, if all are too much for once."""
+        began = now()
+        writes: list[ScheduleWrite] = []
+        size = 0
+        for record in told.records:
+            writes.append(write := self._written(record, told.now))
+            size += len(write.definition) + sum(BESIDE + len(job.payload) for job in write.jobs)
+            if size >= LARGEST or now() - began > LONGEST_THOUGHT:
+                break
+        return writes
 
     def _written(self, record: ScheduleRecord, moment: int) -> ScheduleWrite:
         """The schedule as it shall be after this moment, with what it fires."""
         try:
-            plan, state = decode(record)
+            return self._after(record, moment)
         except msgspec.MsgspecError as error:
             fields = {"schedule": record.name, "error": str(error)}
             log.warning("a schedule cannot be read; it is left alone for a while", extra={"fields": fields})
-            return _aside(record, moment)
+        except Exception:
+            # Whatever is wrong with one, the others are fired.
+            fields = {"schedule": record.name}
+            log.exception(
+                "a schedule cannot be fired; it is left alone for a while", extra={"fields": fields}
+            )
+        return _aside(record, moment)
+
+    def _after(self, record: ScheduleRecord, moment: int) -> ScheduleWrite:
+        plan, state = decode(record)
         run = record.run
         is_live = run is not None and run.live
         if state.waiting and not is_live:
@@ -77,11 +107,12 @@ class Scheduler:
             state = rules.run_ended(
                 plan.schedule, state, started=started, ended=moment if finished is None else finished
             )
-        decision = rules.decide(plan.schedule, state, moment, live=is_live)
+        most = max(1, LARGEST // (BESIDE + len(plan.job.payload)))
+        decision = rules.decide(plan.schedule, state, moment, live=is_live, most=most)
         return plan.write(decision.state, record, new_id(), decision)
 
     def _tell(self, told: Schedules, writes: list[ScheduleWrite], verdicts: list[Verdict]) -> None:
-        for record, write, verdict in zip(told.records, writes, verdicts, strict=True):
+        for record, write, verdict in zip(told.records, writes, verdicts, strict=False):
             if verdict is not Verdict.ACCEPTED or not write.jobs:
                 continue
             late = 0 if record.look_at is None else told.now - record.look_at
@@ -91,6 +122,9 @@ class Scheduler:
                 self._notices.tell("schedule_fired", **fields)
 
     async def _rest(self, began: float, pause: float) -> None:
+        if pause <= 0:
+            await asyncio.sleep(0)
+            return
         try:
             async with asyncio.timeout(pause):
                 await self.woken.wait()

@@ -176,8 +176,13 @@ def resume(schedule: Schedule, state: ScheduleState, now: int) -> ScheduleState:
     return replace(state, next_due=first_due(schedule.recurrence, now, origin=state.origin), waiting=False)
 
 
-def decide(schedule: Schedule, state: ScheduleState, now: int, *, live: bool) -> Decision:
-    """What to fire now; `live` says whether the job of the last firing has not ended."""
+def decide(
+    schedule: Schedule, state: ScheduleState, now: int, *, live: bool, most: int = MOST_COUNTED
+) -> Decision:
+    """What to fire now; `live` says whether the job of the last firing has not ended.
+
+    If that is more than `most`, the next due time is one that has come.
+    """
     due, recurrence = state.next_due, schedule.recurrence
     if state.paused or due is None or due > now:
         return Decision((), state)
@@ -191,8 +196,8 @@ def decide(schedule: Schedule, state: ScheduleState, now: int, *, live: bool) ->
     if schedule.misfire == "skip" and now - chosen[-1] > schedule.grace:
         chosen = ()
         following = first_due(recurrence, now, state.origin) if waits else following
-    fired = _allowed(schedule, chosen, live=live)
-    held = chosen[1:] if schedule.overlap == "queue" else ()
+    fired = _allowed(schedule, chosen, live=live)[:most]
+    held = () if schedule.overlap == "skip" else chosen[len(fired) :]
     return Decision(
         tuple(Occurrence(due, due + jitter_of(schedule, due)) for due in fired),
         replace(
@@ -201,7 +206,7 @@ def decide(schedule: Schedule, state: ScheduleState, now: int, *, live: bool) ->
             last_due=fired[-1] if fired else state.last_due,
             missed=state.missed + past.count - len(chosen),
             skipped=state.skipped + len(chosen) - len(fired) - len(held),
-            waiting=bool(held or (waits and fired)),
+            waiting=bool((held and schedule.overlap == "queue") or (waits and fired)),
         ),
     )
 

@@ -17,6 +17,7 @@ from holdfast.config import load_settings
 from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
+from holdfast.engine.declaring import Declaring
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
@@ -292,14 +293,12 @@ class Holdfast:
             strategy=strategy,
             state=self.state,
             results=self._opening,
-            opening=self,
+            opening=Declaring(self, self.schedules, lambda: self.declared),
             on_startup=self._start_up,
             on_shutdown=self._shut_down,
         )
 
     async def _start_up(self) -> None:
-        for plan in self.declared:
-            await self.schedules.declare(plan)
         for hook in self._startup:
             await _done(hook())
 

@@ -14,6 +14,7 @@ from holdfast.cli.errors import Cut, WrongUse
 from holdfast.cli.load import load_app
 from holdfast.cli.worker import leaving_on_signals
 from holdfast.engine.candidacy import Candidacy
+from holdfast.engine.declaring import Declaring
 from holdfast.engine.identity import worker_record
 from holdfast.engine.outage import Outage, pauses
 from holdfast.engine.signals import listening
@@ -87,12 +88,11 @@ class _Election:
         """Stores what is declared. An outage is waited out; what cannot pass is raised."""
         outage = Outage(self._name, self._app.notices, "start_failed")
         waits = pauses()
+        declaring = Declaring(self._app, self._app.schedules, lambda: self._app.declared)
         while True:
             try:
                 async with AsyncExitStack() as attempt:
-                    await attempt.enter_async_context(self._app)
-                    for plan in self._app.declared:
-                        await self._app.schedules.declare(plan)
+                    await attempt.enter_async_context(declaring)
                     stack.push_async_exit(attempt.pop_all())
             except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
                 outage.failed(error)

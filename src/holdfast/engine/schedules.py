@@ -9,12 +9,13 @@ from itertools import islice
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.engine.ids import new_id
 from holdfast.model import schedule as rules
 from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
 from holdfast.model.names import check_name
-from holdfast.model.plan import Plan, ScheduleInfo, decode
+from holdfast.model.plan import Plan, ScheduleInfo, decode, is_paused
 from holdfast.model.records import Verdict
 from holdfast.model.recurrence import Recurrence, upcoming
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleState
@@ -74,7 +75,7 @@ class Schedules:
     async def declare(self, plan: Plan, version: int | None = None) -> ScheduleInfo:
         """Stores a schedule as `put` does; nothing is written if it is stored just so.
 
-        One that cannot be read is replaced, and begins anew.
+        One that cannot be read is replaced, and begins anew, paused if it was.
         """
 
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite | None:
@@ -83,7 +84,8 @@ class Schedules:
             try:
                 before, state = decode(record)
             except msgspec.MsgspecError:
-                return plan.write(rules.begin(plan.schedule, now), record, new_id())
+                state = rules.begin(plan.schedule, now)
+                return plan.write(rules.pause(state) if is_paused(record) else state, record, new_id())
             if before == plan:
                 return None
             state = rules.edit(before.schedule, plan.schedule, state, now)
@@ -125,8 +127,10 @@ class Schedules:
             if not decision.firings:
                 raise StateConflict(f"schedule {name}: its job {found.job} is still under way")
             write = plan.write(decision.state, found, new_id(), decision)
-            fired[:] = [job.id for job in write.jobs]
-            return write
+            # It is one more than those that are due, also in the very microsecond of one.
+            fired[:] = [new_id()]
+            (job,) = write.jobs
+            return replace(write, job=fired[0], jobs=(replace(job, id=fired[0]),))
 
         await self._change(check_name(name, "schedule"), None, change)
         return fired[0]

@@ -176,6 +176,18 @@ def decode(record: ScheduleRecord) -> tuple[Plan, ScheduleState]:
         raise msgspec.ValidationError(str(error)) from error
 
 
+def is_paused(record: ScheduleRecord) -> bool:
+    """Whether it is known to be paused, also if nothing else of it can be read."""
+    try:
+        return msgspec.json.decode(record.state, type=_Pause).paused
+    except msgspec.MsgspecError:
+        return False
+
+
+class _Pause(msgspec.Struct):
+    paused: bool = False
+
+
 def firing_id(schedule: str, due: int) -> str:
     """The id of a firing's job: a UUID of version 7 with the time of the due time."""
     drawn = int.from_bytes(blake2b(f"{schedule} {due}".encode(), digest_size=10).digest()) >> 80 - _TAIL_BITS

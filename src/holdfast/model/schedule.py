@@ -154,14 +154,17 @@ def edit(before: Schedule, after: Schedule, state: ScheduleState, now: int) -> S
     """The state once the definition is another, or is declared again.
 
     While the recurrence is the same nothing is lost or repeated. Another one begins now: what was due by the
-    old one and has not been fired never is.
+    old one and has not been fired never is. A single time up to the last one that was fired is over.
     """
     waits = waits_for_run(after.recurrence)
     if before.recurrence == after.recurrence:
         return state if waits or not state.waiting else replace(state, waiting=False)
     if waits and state.waiting:
         return replace(state, origin=now, next_due=None)
-    return replace(state, origin=now, next_due=first_due(after.recurrence, now, origin=now), waiting=False)
+    due = first_due(after.recurrence, now, origin=now)
+    if due is not None and state.last_due is not None and due <= state.last_due:
+        due = after.recurrence.next_after(state.last_due, now)
+    return replace(state, origin=now, next_due=due, waiting=False)
 
 
 def pause(state: ScheduleState) -> ScheduleState:

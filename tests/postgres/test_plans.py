@@ -1,8 +1,9 @@
-"""Query plans of a tick: each look-up goes by its index, whatever the planner thinks is in the tables."""
+"""Query plans of a tick and of adding a job: by indexes, whatever the planner thinks is in the tables."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -12,11 +13,19 @@ from holdfast.model.records import JobRecord, NewJob, Tick
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.pool import Pool
-from holdfast.testing.conformance.case import LONG, ended, new_job, wanted, worker_record
+from holdfast.stores.postgres.store import PostgresSession
+from holdfast.testing.conformance.case import LONG, QUEUE, TASK, ended, new_job, wanted, worker_record
 
 SCHEMA = "plans"
 MANY = 1_500
 BATCH = 200
+IDLE = f"""
+    INSERT INTO {SCHEMA}.worker SELECT 0, 0, {2**62}, id, 1, 1, 'w' || n, 'h', '{{}}', '{{}}', ''
+    FROM {SCHEMA}.namespace, generate_series(1, 500) AS n;
+    INSERT INTO {SCHEMA}.standing
+    SELECT n, {2**62}, 1, 1, id, pg_backend_pid(), 'w' || n, 'ear', '{{{QUEUE}}}', '{{{TASK}}}'
+    FROM {SCHEMA}.namespace, generate_series(1, 500) AS n;
+"""
 EXPLAIN = {
     "log_min_duration": "0",
     "log_nested_statements": "on",
@@ -62,12 +71,12 @@ def statistics(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
-    postgres_database: str, statistics: str
-) -> None:
-    store = PostgresStore.from_url(f"{postgres_database}?schema={SCHEMA}", auto_migrate=True)
+@asynccontextmanager
+async def explaining(url: str, statistics: str) -> AsyncGenerator[tuple[PostgresSession, Explained, Any]]:
+    """A session with many jobs, some statistics, and its plans."""
+    store = PostgresStore.from_url(f"{url}?schema={SCHEMA}", auto_migrate=True)
     session = await store.connect("n")
-    connection = await asyncpg.connect(postgres_database)
+    connection = await asyncpg.connect(url)
     try:
         await session.fleet.register(worker_record("ann"), LONG)
         if statistics == "analyzed when empty":
@@ -81,15 +90,42 @@ async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
             await connection.execute(f"SET auto_explain.{setting} = '{value}'")
         await session.jobs._database._calls.close(1)
         session.jobs._database._calls = Pool(lambda: asyncio.sleep(0, connection), most=1)
-        explained = Explained(session.jobs, connection)
+        yield session, Explained(session.jobs, connection), connection
+    finally:
+        await session.close()
+        await store.close()
+
+
+async def test_every_look_up_of_a_tick_is_a_probe_of_an_index(
+    postgres_database: str, statistics: str
+) -> None:
+    async with explaining(postgres_database, statistics) as (_, explained, _):
         held = await explained.ticked([], 1)
         for seq in range(2, 5):
             held = await explained.ticked(held, seq)
             assert len(held) == BATCH
         _check(list(explained.nodes()))
-    finally:
-        await session.close()
-        await store.close()
+
+
+async def test_who_adds_a_job_looks_at_the_first_idle_worker_and_at_no_job_twice(
+    postgres_database: str, statistics: str
+) -> None:
+    async with explaining(postgres_database, statistics) as (session, explained, connection):
+        await connection.execute(IDLE)
+        for is_handed in (False, True):
+            explained.plans.clear()
+            # What waits already has another priority: it comes first, or it does not.
+            job = new_job(priority=-1 if is_handed else 1, fresh=True)
+            await session.jobs.add([job])
+            nodes = [node for node in explained.nodes() if "Relation Name" in node]
+            [stored] = await session.jobs.states([job.id])
+            assert stored is not None
+            assert (stored.worker is not None) == is_handed
+            assert not [node for node in nodes if node["Node Type"] in {"Seq Scan", "Bitmap Heap Scan"}]
+            waiting = [node for node in nodes if node.get("Index Name") == "job_ready"]
+            assert [node["Actual Rows"] for node in waiting] == [0 if is_handed else 1]
+            looked = [node for node in nodes if node["Relation Name"] == "worker"]
+            assert [node["Actual Loops"] for node in looked] == [1]
 
 
 def _job(number: int) -> NewJob:

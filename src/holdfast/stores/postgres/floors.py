@@ -37,6 +37,8 @@ class Floors:
         self._due: int | None = None
         self._since = 0.0
         self._turns = 0
+        self.is_crowded = False
+        """Whether the last claim that began at the front passed many entries in vain."""
 
     def begin(self) -> tuple[str | None, int | None]:
         """Where the next claim shall begin: floors as JSON, and the instant; None for the front."""
@@ -60,7 +62,8 @@ class Floors:
         """
         self._latest = claimed or self._latest
         if not self._floors:
-            if read - len(claimed) < MANY:
+            self.is_crowded = read - len(claimed) >= MANY
+            if not self.is_crowded:
                 return
             claimed = self._latest
             self._since = self._clock()

@@ -154,14 +154,21 @@ class PostgresJobs:
             next_due=next_due,
             registered=bool(registered),
             handed=len(handed),
+            # Their tokens are the instant of their claim.
+            handed_ago=max(0, now - min(job.token for job in handed)) if handed else None,
             stands=stands,
         )
 
     def _standing(self, tick: Tick) -> tuple[object, ...]:
-        """What says that a want stood or shall stand; empty if neither: a worker may have enough to do."""
-        shall_stand = tick.want is not None and tick.want.stands and self._last_claimed < BUSY
+        """What says that a want stood or shall stand; empty if neither.
+
+        None shall if the worker has enough to do, or whoever adds a job would pass too many entries to see
+        that no other comes first.
+        """
+        stands = tick.want.stands if tick.want is not None else 0
+        shall_stand = stands and self._last_claimed < BUSY and not self._floors.is_crowded
         ear, pid = self._wakeups.ear if shall_stand else (None, 0)
-        return (tick.stood, ear, pid) if ear is not None or tick.stood is not None else ()
+        return (tick.stood, stands, ear, pid) if ear is not None or tick.stood is not None else ()
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         answers: list[Held] = []

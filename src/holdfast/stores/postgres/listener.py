@@ -40,7 +40,7 @@ class PostgresWakeups(Hearing):
         self._channel = address.channel(ns)
         self._lock_channel = address.lock_channel(ns)
         self._waiters = waiters
-        self._ear = f"{self._channel}.{secrets.token_hex(4)}"
+        self._ear = f"hf.{secrets.token_hex(16)}"
         self._pid: int | None = None
         self._takers: tuple[Callable[[Handed], None], ...] = ()
 
@@ -115,6 +115,8 @@ class PostgresWakeups(Hearing):
             self._pid = None
             gone.set()
 
+        # What the driver was told when it connected may be a pooler's.
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
         connection.add_termination_listener(ended)
         await connection.add_listener(self._channel, heard)
         await connection.add_listener(self._lock_channel, called)
@@ -122,16 +124,16 @@ class PostgresWakeups(Hearing):
         await self._try()
         self._own.wake()
         self._waiters.wake_all()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TRIAL_SECONDS):
                 await tried.wait()
-        except TimeoutError:
-            if not gone.is_set():
-                self._warn()
-                self.is_deaf = True
-                return False
-        self.is_deaf = False
-        self._pid = connection.get_server_pid()
+        if gone.is_set():
+            return True
+        self.is_deaf = not tried.is_set()
+        if self.is_deaf:
+            self._warn()
+            return False
+        self._pid = pid
         self._own.wake()
         while self._wanted and not gone.is_set():
             with contextlib.suppress(TimeoutError):

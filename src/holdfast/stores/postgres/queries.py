@@ -24,7 +24,7 @@ class Queries:
     add_lone: str = "SELECT holdfast.add_lone_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
     tick_standing: str = (
         "SELECT * FROM holdfast.tick_standing_v1("
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
     )
     tick: str = (
         "SELECT * FROM holdfast.tick_v1("

@@ -1,6 +1,5 @@
 """What a schedule fires: downtime, overlap, pauses, edits, jitter."""
 
-from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -374,52 +373,3 @@ def test_what_is_not_a_stored_schedule_is_a_decode_error(recurrence: bytes) -> N
         decode_schedule(b'{"name":"s","recurrence":%b}' % recurrence)
     with pytest.raises(msgspec.DecodeError):
         decode_schedule(b'{"name":"two words","recurrence":{"type":"at","instant":5}}')
-
-
-def play(rule: Schedule, moments: Sequence[tuple[int, bool]]) -> tuple[list[int], ScheduleState, int]:
-    """Decisions at these moments, each a number of seconds later; `live` ends whenever it is False."""
-    now, state, fired = ZERO, begin(rule, ZERO), []
-    for passing, live in moments:
-        now += passing * SECOND
-        if not live:
-            state = run_ended(rule, state, started=None, ended=now)
-        decision = decide(rule, state, now, live=live)
-        assert decision == decide(rule, state, now, live=live)
-        if rule.overlap != "allow":
-            assert len(decision.firings) <= (0 if live else 1)
-        for firing in decision.firings:
-            assert firing.due <= now
-            assert firing.job_due == firing.due + jitter_of(rule, firing.due)
-        fired += dues(decision)
-        state = decision.state
-        assert state.next_due is not None
-        assert state.next_due > now or state.waiting
-    return fired, state, now
-
-
-@given(rules, looks)
-def test_every_due_time_is_fired_once_missed_skipped_or_still_to_come(
-    rule: Schedule, moments: list[tuple[int, bool]]
-) -> None:
-    fired, state, now = play(rule, moments)
-    assert state.next_due is not None
-    due = begin(rule, ZERO).next_due
-    expected = []
-    while due is not None and due < state.next_due:
-        expected.append(due)
-        due = rule.recurrence.next_after(due, ZERO)
-        if len(expected) > 5_000:
-            return
-    assert due == state.next_due
-    assert fired == sorted(set(fired))
-    assert set(fired) <= set(expected)
-    assert len(fired) + state.missed + state.skipped == len(expected)
-    assert state.next_due > now or rule.overlap == "queue"
-
-
-@given(st.integers(10_000, 100_000), looks)
-def test_nothing_is_missing_under_all(interval: int, moments: list[tuple[int, bool]]) -> None:
-    rule = schedule("s", every(interval), misfire="all", overlap="allow")
-    fired, state, now = play(rule, moments)
-    assert fired == list(range(ZERO + interval * SECOND, now + 1, interval * SECOND))
-    assert state.missed == state.skipped == 0

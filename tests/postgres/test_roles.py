@@ -24,7 +24,7 @@ from holdfast.testing.conformance.schedules import write
 
 TABLES = (
     *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "day", "schema"),
-    *("lock", "lock_line", "lock_token", "schedule"),
+    *("lock", "lock_line", "lock_token", "schedule", "standing"),
 )
 LEADER = LockWish(name="leader", owner="ann", ttl=60 * SECOND, place=0)
 KINDS = ("producer", "worker", "admin", "stranger")

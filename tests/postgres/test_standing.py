@@ -177,6 +177,18 @@ async def test_a_job_goes_past_a_worker_whose_row_somebody_has(postgres_database
             assert await site.state(await site.add()) is State.SCHEDULED
 
 
+async def test_one_transaction_keeps_no_more_than_one_worker_waiting(postgres_database: str) -> None:
+    async with a_site(postgres_database) as site:
+        for name in ("ann", "bob"):
+            await (await site.idle(name)).stand()
+        handed = 0
+        async with site.connection.transaction():
+            for _ in range(3):
+                job = new_job()
+                handed += await site.connection.fetchval(ADD, job.id, job.task, job.queue, b"x") < 0
+        assert handed == 1
+
+
 async def test_a_worker_whose_listening_connection_was_killed_stands_again(postgres_database: str) -> None:
     async with a_site(postgres_database) as site:
         ann = await site.idle("ann")

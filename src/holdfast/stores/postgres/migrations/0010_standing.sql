@@ -21,7 +21,8 @@ CREATE UNLOGGED TABLE holdfast.standing (
 -- job waits that comes first, it is claimed for that one, whose session is told; nobody else need be woken. Gives the
 -- store's now, negative if it was handed over so.
 -- A worker is passed over if another has its row at this moment; one that is silent, or whose backend is gone, stands no
--- longer.
+-- longer. In a transaction that has written already, nobody is looked for: that one may last, and while it does, those whose
+-- rows it has cannot tick.
 CREATE FUNCTION holdfast.add_lone_v1(
     p_ns integer, p_id uuid, p_task text, p_queue text, p_payload bytea, p_priority bigint, p_tags jsonb, p_lease bigint,
     p_timeout bigint, p_retry bytea, p_headers bytea, p_wake text
@@ -38,6 +39,7 @@ BEGIN
     FOR v_want IN
         SELECT * FROM holdfast.standing AS i
         WHERE i.ns = p_ns AND i.seq > 0 AND p_queue = ANY (i.queues) AND p_task = ANY (i.tasks)
+          AND pg_current_xact_id_if_assigned() IS NULL
         ORDER BY i.since LIMIT 32
     LOOP
         v_is_there := v_want.until > v_now AND EXISTS (SELECT FROM pg_stat_get_activity(v_want.pid)) AND EXISTS (

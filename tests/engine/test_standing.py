@@ -327,3 +327,17 @@ async def test_what_comes_with_an_answer_is_trusted_from_when_it_was_handed_over
     )
     assert (await exchange.send([], WANT)).sent == 160.0
     assert (await exchange.send([], WANT)).sent == sent
+
+
+async def test_an_idle_worker_ends_soon_and_well_though_the_store_hears_of_nothing() -> None:
+    rig = Rig(poll_seconds=600, grace_seconds=600, kill_seconds=0.2)
+    shelf = shelved(rig)
+
+    async def good() -> None: ...
+
+    rig.task(good)
+    worker = rig.worker()
+    async with worker:
+        await shelf.standing()
+        rig.faults.plan("tick", hangs=True, times=float("inf"))
+    assert worker.exit_code == 0

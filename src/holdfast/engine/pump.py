@@ -156,6 +156,7 @@ class Pump:
             self._timers.append(self._loop.call_later(grace, self._force))
         else:
             self._force()
+        self._timers.append(self._loop.call_later(self._settings.kill_seconds, self._leave))
         patience = grace + 2 * self._settings.kill_seconds
         self._timers.append(self._loop.call_later(patience, self._give_up))
         self._kick.set()
@@ -329,6 +330,12 @@ class Pump:
         for hold in list(self.slots.running):
             self.was_cut_short = True
             self.slots.tell(hold, Stop.SHUTDOWN)
+
+    def _leave(self) -> None:
+        """Ends without the store if it need only hear that nothing is wanted: what stands there runs out."""
+        if not self._ledger and not self._confirmations:
+            self._first.give_up()
+            self._kick.set()
 
     def _give_up(self) -> None:
         """Ends without the store, if it has not answered by now: the leases will expire."""

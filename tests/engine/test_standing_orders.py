@@ -48,7 +48,7 @@ class Store:
             if not given:
                 given, self.ready = self.ready[: want.limit], self.ready[want.limit :]
                 self.held |= dict.fromkeys(given, tick.seq)
-                stands = want.stands and len(given) < want.limit
+                stands = want.stands > 0 and len(given) < want.limit
                 if stands:
                     self.standing = (tick.seq, want.limit - len(given))
         return Ticked(

@@ -145,7 +145,7 @@ async def test_a_leader_that_saw_one_before_it_was_removed_leaves_its_successor_
 
 async def test_it_looks_again_when_the_next_one_is_due_and_no_later_than_the_poll() -> None:
     scene = await Scene.make()
-    assert await scene.turn() == 1.0
+    assert await scene.turn() == 10.0, "there are none"
     await scene.put("far", every(60))
     assert await scene.turn() == 1.0
     await scene.put("near", every(1.5))

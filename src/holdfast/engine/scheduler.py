@@ -24,6 +24,9 @@ BATCH = 250
 SOONEST = 0.2
 """Wake-ups may come often, and most are not about schedules."""
 
+SELDOM = 10
+"""So many polls are one as long as there are no schedules: whoever puts the first one wakes the leader."""
+
 ASIDE = 60 * SECOND
 """How long one that this version cannot read is left alone, in case another version can."""
 
@@ -63,6 +66,8 @@ class Scheduler:
         self._tell(told, writes, verdicts)
         if len(writes) == BATCH or len(writes) < len(told.records):
             return 0.0
+        if not writes and told.next_look is None and not (await self._schedules.list("", 1)).records:
+            return self._poll * SELDOM
         looks = [write.look_at - told.now for write in writes if write.look_at is not None]
         if told.next_look is not None:
             looks.append(told.next_look)

@@ -133,8 +133,7 @@ class PostgresWakeups(Hearing):
         if self.is_deaf:
             self._warn()
             return False
-        self._pid = pid
-        self._own.wake()
+        self._let_stand(pid)
         while self._wanted and not gone.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_SECONDS):
@@ -143,6 +142,12 @@ class PostgresWakeups(Hearing):
                 # A connection that was cut without a word is noticed only by asking.
                 await connection.execute("SELECT 1")
         return True
+
+    def _let_stand(self, pid: int) -> None:
+        """From now on wants can stand: whoever has one may ask again."""
+        self._pid = pid
+        if self._takers:
+            self._own.wake()
 
     def _warn(self) -> None:
         if not self._listeners.is_warned:

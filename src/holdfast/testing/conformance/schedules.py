@@ -98,7 +98,8 @@ class SchedulePromises(Promises):
         assert answers == [REFUSED, REFUSED]
         assert await case.jobs.get(late.id) is None
         assert ((await found(case)).state, (await found(case)).mark) == (b"new", "new")
-        await put(case, write(version=1, after="new"), write(version=2), write(version=3, mark="last"))
+        for next_ in (write(version=1, after="new"), write(version=2), write(version=3, mark="last")):
+            await put(case, next_)
         assert ((await found(case)).version, (await found(case)).mark) == (4, "last")
         assert await schedules.write([write(version=3, mark="last", after="other")]) == [ACCEPTED], "a repeat"
 

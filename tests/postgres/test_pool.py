@@ -171,3 +171,47 @@ async def test_the_end_waits_for_what_is_lent_but_not_for_ever(postgres_url: str
     await ending
     assert prompt.is_closed()
     assert stuck.is_closed()
+
+
+async def test_nothing_is_lent_by_a_pool_that_was_closed_meanwhile(
+    postgres_url: str,
+) -> None:
+    connecting, go_on = asyncio.Event(), asyncio.Event()
+    opened: list[Any] = []
+
+    async def connect() -> Any:
+        if opened:
+            connecting.set()
+            await go_on.wait()
+        opened.append(await asyncpg.connect(postgres_url))
+        return opened[-1]
+
+    pool = Pool(connect, 2)
+    held = await pool.acquire(PATIENCE)
+    second, third = (asyncio.create_task(pool.acquire(PATIENCE)) for _ in range(2))
+    await connecting.wait()
+    closing = asyncio.create_task(pool.close(PATIENCE))
+    await waiting(closing)
+    with pytest.raises(ConnectionError):
+        await third
+    pool.release(held)
+    await waiting(closing)
+    go_on.set()
+    with pytest.raises(ConnectionError):
+        await second
+    await closing
+    assert all(connection.is_closed() for connection in opened)
+    assert len(opened) == 2
+
+
+async def test_a_call_that_is_cut_short_after_the_end_leaves_no_connection(postgres_url: str) -> None:
+    pool = Pool(lambda: asyncpg.connect(postgres_url), 1)
+    held = await pool.acquire(PATIENCE)
+    call = asyncio.create_task(held.fetchval("SELECT pg_sleep(60)"))
+    await waiting(call)
+    await pool.close(0.0)
+    with pytest.raises(asyncpg.PostgresError):
+        await call
+    pool.mend(held)
+    assert held.is_closed()
+    assert len(asyncio.all_tasks()) == 1

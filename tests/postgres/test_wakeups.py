@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 
 from holdfast.model.records import Tick
+from holdfast.stores.bell import WINDOW
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.bell import WINDOW
 from holdfast.stores.postgres.store import PostgresSession
 from holdfast.testing.conformance.case import new_job, wanted
 from tests.chaos.waiting import until, until_async
@@ -160,7 +160,7 @@ async def test_each_listener_of_the_process_is_told_once_for_a_job_of_its_own_pr
         heard[:] = [0] * len(heard)
         await session.jobs.add([new_job()])
         connection = await asyncpg.connect(postgres_database)
-        await connection.execute("SELECT pg_notify($1, 'somebody')", session.jobs._bell._channel)
+        await connection.execute("SELECT pg_notify($1, 'somebody')", session.wakeups._channel)
         await until(lambda: min(heard) >= 2, "everybody woken twice")
         # Once by the session itself and once by the call that came last; its own NOTIFY is not heard again.
         assert heard == [2] * len(heard)
@@ -175,10 +175,10 @@ async def test_it_can_be_switched_off(postgres_database: str) -> None:
         stop = session.wakeups.listen(woken.set)
         connection = await asyncpg.connect(postgres_database)
         told: list[Any] = []
-        await connection.add_listener(session.jobs._bell._channel, lambda *heard: told.append(heard))
+        await connection.add_listener(session.wakeups._channel, lambda *heard: told.append(heard))
         await session.jobs.add([new_job()])
         assert woken.is_set(), "within the process nothing need be sent"
-        await connection.execute("SELECT pg_notify($1, 'mine')", session.jobs._bell._channel)
+        await connection.execute("SELECT pg_notify($1, 'mine')", session.wakeups._channel)
         await until(lambda: bool(told), "a call heard")
         assert [heard[3] for heard in told] == ["mine"]
         claimed = await session.jobs.tick(Tick(worker="ann", seq=1, moves=[], want=wanted()))

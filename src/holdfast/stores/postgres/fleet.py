@@ -1,7 +1,7 @@
 """Workers and queues."""
 
 from holdfast.model.records import QueueRecord, WorkerRecord
-from holdfast.stores.postgres.bell import Bell
+from holdfast.stores.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
 

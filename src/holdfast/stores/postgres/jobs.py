@@ -21,9 +21,9 @@ from holdfast.model.records import (
     Tick,
     Ticked,
 )
+from holdfast.stores.bell import Bell
 from holdfast.stores.plain import may_wake
 from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh, is_lone, lone
-from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import is_taken
 from holdfast.stores.postgres.floors import Floors

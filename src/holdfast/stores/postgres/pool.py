@@ -27,6 +27,7 @@ class Pool:
         self._connect = connect
         self._most = most
         self._size = 0
+        self._opening = 0
         self._idle: deque[tuple[Connection, float]] = deque()
         self._lent: set[Connection] = set()
         self._expired: set[Connection] = set()
@@ -41,7 +42,7 @@ class Pool:
 
     def lend(self) -> Connection | None:
         """A connection, if one is idle."""
-        while self._idle:
+        while self._idle and not self._is_closed:
             connection, _ = self._idle.pop()
             if not connection.is_closed():
                 self._lent.add(connection)
@@ -50,9 +51,13 @@ class Pool:
         return None
 
     async def acquire(self, patience: float) -> Connection:
-        """A connection, waiting for one if all are in use. Raises TimeoutError."""
+        """A connection, waiting for one if all are in use.
+
+        Raises TimeoutError, or ConnectionError if closed.
+        """
         async with asyncio.timeout(patience):
             while True:
+                self._check_open()
                 connection = self.lend() or await self._open() or await self._wait()
                 if connection is not None:
                     return connection
@@ -75,7 +80,10 @@ class Pool:
 
     def mend(self, connection: Connection) -> None:
         """Takes back a connection whose call was cut short, once the server has stopped it."""
-        self._begin(self._mend(connection))
+        if self._is_closed:
+            self.release(connection)
+        else:
+            self._begin(self._mend(connection))
 
     def expire(self) -> None:
         """Lends none of these connections again."""
@@ -88,9 +96,11 @@ class Pool:
     async def close(self, patience: float) -> None:
         """Waits a little for what is lent, and ends every connection."""
         self._is_closed = True
+        while self._call(None):
+            pass
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                while self._lent:
+                while self._lent or self._opening:
                     self._returned.clear()
                     await self._returned.wait()
                 while self._idle:
@@ -106,14 +116,25 @@ class Pool:
         if self.is_full:
             return None
         self._size += 1
+        self._opening += 1
         try:
             connection = await self._connect()
         except BaseException:
             self._size -= 1
             self._call(None)
             raise
+        finally:
+            self._opening -= 1
+            self._returned.set()
         self._lent.add(connection)
+        if self._is_closed:
+            self.release(connection)
+            self._check_open()
         return connection
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionError("the session is closed")
 
     async def _wait(self) -> Connection | None:
         """A connection that was returned, or None if there may be room for another."""

@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.stores.bell import Bell
 from holdfast.stores.postgres.adding import as_json
-from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
 

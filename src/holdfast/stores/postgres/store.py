@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 
+from holdfast.stores.bell import Bell
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.marks import process_mark
 from holdfast.stores.postgres.address import Address, parse
-from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.driver import connect
 from holdfast.stores.postgres.facts import facts
@@ -27,7 +28,10 @@ class PostgresSession:
         address = database.address
         known = queries(address)
         self._database = database
-        self._bell = Bell(database, known, address.channel(ns), listeners)
+        self._queries = known
+        self._bell = Bell(
+            listeners, f"{address.channel(ns)} {process_mark()}", self._notify if address.notify else None
+        )
         self._is_closed = False
         self.wakeups = PostgresWakeups(address, ns, listeners, waiters)
         self.jobs = PostgresJobs(database, known, ns, self._bell, self.wakeups)
@@ -41,6 +45,9 @@ class PostgresSession:
             await self.wakeups.close()
             await self._bell.close()
             await self._database.close()
+
+    async def _notify(self, message: str) -> None:
+        await self._database.value(self._queries.notify, *message.split())
 
 
 class PostgresStore:

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.model.timing import SECOND
-from holdfast.stores.redis.bell import Bell
+from holdfast.stores.bell import Bell
 from holdfast.stores.redis.database import Database
 
 _DAY = 86_400 * SECOND
@@ -47,7 +47,7 @@ class RedisFleet:
 
     async def resume(self, queue: str) -> None:
         wake = self._bell.strike()
-        await self._database.run("pause", wake, queue, b"0")
+        await self._database.run("pause", wake or b"", queue, b"0")
         self._bell.struck(wake)
 
     async def queues(self) -> list[QueueRecord]:

@@ -21,9 +21,9 @@ from holdfast.model.records import (
     Ticked,
     Want,
 )
+from holdfast.stores.bell import Bell
 from holdfast.stores.plain import may_wake
 from holdfast.stores.redis.adding import answers, is_lone, lone, packed
-from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
 from holdfast.stores.redis.listener import RedisWakeups
@@ -55,9 +55,9 @@ class RedisJobs:
         wake = self._bell.strike()
         told = None
         if is_lone(jobs):
-            told = await self._database.run("lone", wake, *lone(jobs[0]))
+            told = await self._database.run("lone", wake or b"", *lone(jobs[0]))
         if told is None:
-            told = await self._database.run("add", wake, *packed(jobs, _FIRST["add"]))
+            told = await self._database.run("add", wake or b"", *packed(jobs, _FIRST["add"]))
         now, is_untold, *stood = told
         if is_untold:
             self._bell.struck(wake)
@@ -69,7 +69,7 @@ class RedisJobs:
         batch = Batch(tick.moves, _FIRST["tick"])
         want = tick.want
         wakes = may_wake(tick.moves)
-        wake = self._bell.strike() if wakes else b""
+        wake = self._bell.strike() if wakes else None
         (
             registered,
             next_due,
@@ -85,7 +85,7 @@ class RedisJobs:
             stands,
         ) = await self._database.run(
             "tick" if batch.others or tick.repeat else "tick_plain",
-            wake,
+            wake or b"",
             tick.worker,
             tick.seq,
             b"1" if tick.repeat else b"0",
@@ -139,7 +139,7 @@ class RedisJobs:
             "reason": clean(edit.reason),
         }
         wake = self._bell.strike()
-        told = await self._database.run("edit", wake, _encode(sent))
+        told = await self._database.run("edit", wake or b"", _encode(sent))
         self._bell.struck(wake)
         if told is None:
             return None

@@ -9,9 +9,9 @@ import msgspec
 from holdfast.model.lifecycle import FINISHED
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.stores.bell import Bell
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.redis.adding import flat
-from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.records import EXACT, sortable, state_of, unsortable
 
@@ -41,7 +41,7 @@ class RedisSchedules:
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
         held = (b"", b"", b"") if term is None else (term.lock, term.owner, term.token)
         wake = self._bell.strike()
-        told = await self._database.run("schedule_write", wake, *held, *_packed(writes))
+        told = await self._database.run("schedule_write", wake or b"", *held, *_packed(writes))
         is_untold, verdicts = (0, b"") if told is None else told
         if is_untold:
             self._bell.struck(wake)

@@ -6,9 +6,10 @@ from typing import Final
 
 from holdfast.model.errors import SchemaMismatch
 from holdfast.store import Migrations, Transactions
+from holdfast.stores.bell import Bell
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.address import Address, parse
-from holdfast.stores.redis.bell import Bell
 from holdfast.stores.redis.database import Clock, Database
 from holdfast.stores.redis.facts import check, facts, told
 from holdfast.stores.redis.faults import translated
@@ -30,7 +31,7 @@ class RedisSession:
 
     def __init__(self, database: Database, listeners: Listeners, waiters: Waiters) -> None:
         self._database = database
-        self._bell = Bell(database, listeners)
+        self._bell = Bell(listeners, process_mark(), self._publish if database.address.notify else None)
         self._is_closed = False
         self.wakeups = RedisWakeups(database, listeners, waiters)
         self.jobs = RedisJobs(database, self._bell, self.wakeups)
@@ -44,6 +45,9 @@ class RedisSession:
             await self.wakeups.close()
             await self._bell.close()
             await self._database.close()
+
+    async def _publish(self, message: str) -> None:
+        await self._database.ask("PUBLISH", self._database.prefix + b"wake", message)
 
 
 class RedisStore:

@@ -3,6 +3,7 @@
 import re
 import socket
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -35,19 +36,14 @@ class RedisSite(Site):
         return line[::2]
 
 
-class LockAudit:
-    """Every grant and renewal of one lock, in the server's order: token and end of the lease.
+class Monitor(ABC):
+    """What a server reports of all that it is sent and that its scripts do, read by a thread of its own."""
 
-    Redis has no triggers; but it tells one who asks whatever its scripts do.
-    """
-
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._url = url
-        self._key = lock_key(name).encode()
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
         self._lines = self._socket.makefile("rb")
-        self._seen: list[tuple[int, int]] = []
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
@@ -59,9 +55,26 @@ class LockAudit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.taken()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._lines.close()
         self._socket.close()
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Reads `_lines` to their end, or until it has seen enough."""
+
+
+class LockAudit(Monitor):
+    """Every grant and renewal of one lock, in the server's order: token and end of the lease.
+
+    Redis has no triggers; but it tells one who asks whatever its scripts do.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url)
+        self._key = lock_key(name).encode()
+        self._seen: list[tuple[int, int]] = []
 
     def taken(self) -> list[tuple[int, int]]:
         """All that was seen until now; from now on it does not look."""

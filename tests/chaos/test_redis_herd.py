@@ -2,20 +2,16 @@
 
 import re
 import signal
-import socket
 import threading
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
 
 import pytest
 
 from holdfast.model.lifecycle import State
 from tests.chaos import program
 from tests.chaos.process import Process
-from tests.chaos.redis_site import RedisSite
+from tests.chaos.redis_site import Monitor, RedisSite
 from tests.chaos.waiting import PATIENCE, until
 from tests.redis.soundness import check_sound
 from tests.servers.redis import execute
@@ -29,32 +25,14 @@ _WORKER = re.compile(rb'"([A-Za-z0-9.-]+-\d+-[0-9a-f]{8})" "\d+" "[01]"')
 """In the arguments of a tick the worker stands before its seq and whether it is a repeat."""
 
 
-class Ticks:
-    """Who has ticked, as the server tells one who asks whatever it is sent."""
+class Ticks(Monitor):
+    """Who has ticked."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._url = url
-        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
-        self._lines = self._socket.makefile("rb")
+        super().__init__(url)
         self._changed = threading.Condition()
         self._ends = 0
         self._seen: Counter[str] = Counter()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._socket.sendall(b"MONITOR\r\n")
-        assert self._lines.readline() == b"+OK\r\n"
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._lines.close()
-        self._socket.close()
 
     def taken(self) -> Counter[str]:
         """How often each has ticked since this was last asked."""

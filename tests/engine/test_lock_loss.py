@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from holdfast.engine.locks import Locks
 from holdfast.model.errors import (
     LockLost,
     OutcomeUnknown,
@@ -23,11 +24,25 @@ async def for_ever() -> None:
     raise AssertionError("nobody has cut it off")
 
 
+async def holding_task(locks: Locks) -> asyncio.Task[None]:
+    """A task that holds the lock, and would for ever."""
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with locks.lock(NAME):
+            entered.set()
+            await for_ever()
+
+    task = asyncio.create_task(hold())
+    await entered.wait()
+    return task
+
+
 async def test_a_body_that_blocks_its_event_loop_keeps_its_lock() -> None:
     async with rig() as (made, locks), locks.lock(NAME, ttl=3) as grant:
         for renewals in (1, 2):
             while made.faults.count("renew") < renewals and not grant.lost:
-                time.sleep(0.01)  # noqa: ASYNC251  # blocks on purpose: that is the point
+                time.sleep(0.01)  # noqa: ASYNC251  # blocks on purpose: its event loop can do nothing
             made.clock.advance(2.5)
         assert not grant.lost
         assert not await is_free(locks)
@@ -97,15 +112,7 @@ async def test_what_the_body_raises_itself_counts_for_more_than_the_loss() -> No
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
     async with rig() as (made, locks):
-        entered = asyncio.Event()
-
-        async def hold() -> None:
-            async with locks.lock(NAME):
-                entered.set()
-                await for_ever()
-
-        task = asyncio.create_task(hold())
-        await entered.wait()
+        task = await holding_task(locks)
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
@@ -157,15 +164,7 @@ async def test_a_release_that_the_store_does_not_hear_ends_with_the_lease(
 
 async def test_what_is_held_when_the_renewer_ends_is_lost() -> None:
     async with rig() as (made, locks):
-        entered = asyncio.Event()
-
-        async def hold() -> None:
-            async with locks.lock(NAME):
-                entered.set()
-                await for_ever()
-
-        holding = asyncio.create_task(hold())
-        await entered.wait()
+        holding = await holding_task(locks)
         await made.renewer.stop()
         with pytest.raises(LockLost):
             await holding

@@ -16,9 +16,8 @@ from holdfast.cli.worker import leaving_on_signals
 from holdfast.engine.candidacy import Candidacy
 from holdfast.engine.declaring import Declaring
 from holdfast.engine.identity import worker_record
-from holdfast.engine.outage import Outage, pauses
+from holdfast.engine.outage import Outage, reached
 from holdfast.engine.signals import listening
-from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.store import Session
 from holdfast.telemetry import logs
 
@@ -75,7 +74,9 @@ class _Election:
 
     async def _stand(self) -> None:
         async with AsyncExitStack() as stack:
-            await self._open(stack)
+            declaring = Declaring(self._app, self._app.schedules, lambda: self._app.declared)
+            outage = Outage(self._name, self._app.notices, "start_failed")
+            await reached(stack, outage, lambda opening: opening.enter_async_context(declaring))
             session = await self._connect()
             stack.push_async_callback(session.close)
             candidacy = Candidacy(session, self._connect, self._name, self._app.settings, self._app.notices)
@@ -83,23 +84,6 @@ class _Election:
             logs.log(logger, logging.INFO, "scheduler started", scheduler=self._name)
             stack.callback(logs.log, logger, logging.INFO, "scheduler stopped", scheduler=self._name)
             await candidacy.stand()
-
-    async def _open(self, stack: AsyncExitStack) -> None:
-        """Stores what is declared. An outage is waited out; what cannot pass is raised."""
-        outage = Outage(self._name, self._app.notices, "start_failed")
-        waits = pauses()
-        declaring = Declaring(self._app, self._app.schedules, lambda: self._app.declared)
-        while True:
-            try:
-                async with AsyncExitStack() as attempt:
-                    await attempt.enter_async_context(declaring)
-                    stack.push_async_exit(attempt.pop_all())
-            except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
-                outage.failed(error)
-                await asyncio.sleep(next(waits))
-            else:
-                outage.succeeded()
-                return
 
     async def _connect(self) -> Session:
         return await self._app.store.connect(self._app.settings.namespace)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import TypeVar
 
 from holdfast.engine.notices import Notices
+from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
+
+T = TypeVar("T")
 
 log = logging.getLogger("holdfast.worker")
 
@@ -21,6 +27,24 @@ def pauses() -> Iterator[float]:
     while True:
         yield pause * random.uniform(0.5, 1)
         pause = min(LONGEST_PAUSE, pause * 2)
+
+
+async def reached(
+    stack: AsyncExitStack, outage: Outage, reach: Callable[[AsyncExitStack], Awaitable[T]]
+) -> T:
+    """What is reached, and opened on the stack. An outage is waited out; what cannot pass is raised."""
+    waits = pauses()
+    while True:
+        try:
+            async with AsyncExitStack() as attempt:
+                found = await reach(attempt)
+                stack.push_async_exit(attempt.pop_all())
+        except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
+            outage.failed(error)
+            await asyncio.sleep(next(waits))
+        else:
+            outage.succeeded()
+            return found
 
 
 class Outage:

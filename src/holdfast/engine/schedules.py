@@ -19,7 +19,7 @@ from holdfast.model.plan import Plan, ScheduleInfo, decode, is_paused
 from holdfast.model.records import Verdict
 from holdfast.model.recurrence import Recurrence, upcoming
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleState
-from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite
+from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite, as_written
 from holdfast.model.task import Call, check_call
 from holdfast.model.timing import SECOND, Seconds, moment
 from holdfast.store import ScheduleStore, Session
@@ -176,7 +176,7 @@ class Schedules:
                 assert record is not None
                 return ScheduleInfo.of(record)
             if await store.write([write]) == [Verdict.ACCEPTED]:
-                return ScheduleInfo.of(_as_written(write, record))
+                return ScheduleInfo.of(as_written(write, None if record is None else record.run))
         raise VersionConflict(f"schedule {name} was changed by others {_TRIES} times in a row")
 
     async def list(self) -> list[ScheduleInfo]:
@@ -215,17 +215,3 @@ def _readable(records: Iterable[ScheduleRecord]) -> Iterable[ScheduleInfo]:
         except msgspec.MsgspecError as error:
             fields = {"schedule": record.name, "error": str(error)}
             log.warning("a schedule cannot be read; it is not listed", extra={"fields": fields})
-
-
-def _as_written(write: ScheduleWrite, before: ScheduleRecord | None) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=write.name,
-        version=write.version + 1,
-        mark=write.mark,
-        definition=write.definition,
-        state=write.state,
-        look_at=write.look_at,
-        job=write.job,
-        waits=write.waits,
-        run=None if before is None else before.run,
-    )

@@ -17,11 +17,11 @@ from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
 from holdfast.engine.ledger import Ledger, Results
 from holdfast.engine.notices import Notices
-from holdfast.engine.outage import Outage, pauses
+from holdfast.engine.outage import Outage, reached
 from holdfast.engine.pump import Pump
 from holdfast.engine.runner import Runner
 from holdfast.engine.signals import listening
-from holdfast.model.errors import ConfigurationError, OutcomeUnknown, StoreUnavailable
+from holdfast.model.errors import ConfigurationError
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
@@ -171,7 +171,8 @@ class Worker:
 
     async def _prepare(self, stack: AsyncExitStack) -> Pump:
         store, settings, notices = self._store, self._settings, self._notices
-        session, heartbeat = await self._reach_store(stack)
+        outage = Outage(self.id, notices, "start_failed")
+        session, heartbeat = await reached(stack, outage, self._join)
         if self._on_startup is not None:
             await self._on_startup()
         if self._on_shutdown is not None:
@@ -185,23 +186,8 @@ class Worker:
             pump.fail()
         return pump
 
-    async def _reach_store(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
-        """All that the start needs of the store. An outage is waited out; what cannot pass is raised."""
-        outage = Outage(self.id, self._notices, "start_failed")
-        waits = pauses()
-        while True:
-            try:
-                async with AsyncExitStack() as attempt:
-                    reached = await self._join(attempt)
-                    stack.push_async_exit(attempt.pop_all())
-            except (StoreUnavailable, OutcomeUnknown, TimeoutError) as error:
-                outage.failed(error)
-                await asyncio.sleep(next(waits))
-            else:
-                outage.succeeded()
-                return reached
-
     async def _join(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
+        """All that the start needs of the store."""
         store, settings = self._store, self._settings
         session = await store.connect(settings.namespace)
         stack.push_async_callback(self._tidy, session.close)

@@ -61,6 +61,21 @@ class ScheduleWrite(msgspec.Struct, kw_only=True, frozen=True):
     jobs: tuple[NewJob, ...] = ()
 
 
+def as_written(write: ScheduleWrite, run: Run | None = None) -> ScheduleRecord:
+    """The schedule as it stands once it was written."""
+    return ScheduleRecord(
+        name=write.name,
+        version=write.version + 1,
+        mark=write.mark,
+        definition=write.definition,
+        state=write.state,
+        look_at=write.look_at,
+        job=write.job,
+        waits=write.waits,
+        run=run,
+    )
+
+
 class Term(msgspec.Struct, kw_only=True, frozen=True):
     """A holding of a lock under which something may be written."""
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.model.lifecycle import FINISHED
 from holdfast.model.records import Verdict
-from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
+from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term, as_written
 
 if TYPE_CHECKING:
     from holdfast.stores.memory.shelf import Shelf
@@ -38,16 +38,7 @@ class ScheduleShelf:
         return Verdict.ACCEPTED if is_repeat else Verdict.REFUSED
 
     def put(self, write: ScheduleWrite) -> None:
-        self.by_name[write.name] = ScheduleRecord(
-            name=write.name,
-            version=write.version + 1,
-            mark=write.mark,
-            definition=write.definition,
-            state=write.state,
-            look_at=write.look_at,
-            job=write.job,
-            waits=write.waits,
-        )
+        self.by_name[write.name] = as_written(write)
         if write.look_at is not None:
             heappush(self._looks, (write.look_at, write.name))
         (self._waiting.add if write.waits else self._waiting.discard)(write.name)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.model.lifecycle import FINISHED, SUCCEEDED, WAITING, Ending, State, move_sources
+from holdfast.model.lifecycle import FINISHED, WAITING, Ending, State, move_sources
 from holdfast.model.records import AttemptRecord, JobRecord, Move, Verdict
+from holdfast.stores.plain import is_plain
 from holdfast.stores.sqlite.adding import add
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import Run, as_json
@@ -54,20 +55,8 @@ def _plain_successes(moves: Sequence[Move]) -> dict[str, Move]:
 
 
 def _is_plain(move: Move) -> bool:
-    return (
-        move.path == SUCCEEDED
-        and move.outcome is Ending.SUCCESS
-        and not move.children
-        and not move.if_expired
-        and not move.failures
-        and not move.lost
-        and not move.suspect
-        and move.reason is None
-        and move.error is None
-        and move.elapsed is not None
-        and len(move.job) == ID_LENGTH
-        and move.job.isascii()
-    )
+    """Also its id is one that takes a fixed place, and it tells when it began."""
+    return is_plain(move) and move.elapsed is not None and len(move.job) == ID_LENGTH and move.job.isascii()
 
 
 def _complete(tx: Transaction, worker: str, moves: list[Move]) -> set[str]:

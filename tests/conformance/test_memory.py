@@ -8,11 +8,17 @@ from hypothesis import settings
 from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import SchedulePromises, StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import (
+    EventPromises,
+    SchedulePromises,
+    StoreConformance,
+    Subject,
+    WakeupPromises,
+)
 from holdfast.testing.conformance.machine import StoreMachine
 
 
-class TestMemoryStore(StoreConformance, SchedulePromises, WakeupPromises):
+class TestMemoryStore(StoreConformance, SchedulePromises, EventPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:

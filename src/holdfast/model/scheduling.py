@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.model.events import NewEvent
 from holdfast.model.records import NewJob
 
 
@@ -46,7 +47,8 @@ class ScheduleWrite(msgspec.Struct, kw_only=True, frozen=True):
     """A schedule as it shall be, if `version` is that of the stored one, 0 if there is none.
 
     `mark` is unique to this write. `after` is the mark that the stored one must have, None if any will do:
-    one that was removed and put there anew may have the same version, but never that. `jobs` are added.
+    one that was removed and put there anew may have the same version, but never that. `jobs` are added,
+    `events` appended.
     """
 
     name: str
@@ -59,6 +61,7 @@ class ScheduleWrite(msgspec.Struct, kw_only=True, frozen=True):
     job: str | None = None
     waits: bool = False
     jobs: tuple[NewJob, ...] = ()
+    events: tuple[NewEvent, ...] = ()
 
 
 def as_written(write: ScheduleWrite, run: Run | None = None) -> ScheduleRecord:

@@ -17,6 +17,7 @@ Promises that hold for every operation below:
 - Safe when cancelled: if a caller is cancelled while waiting, the operation is done whole or not at all.
 """
 
+from holdfast.store.events import EventStore
 from holdfast.store.fleet import FleetStore
 from holdfast.store.jobs import JobStore
 from holdfast.store.locks import LockStore
@@ -27,6 +28,7 @@ from holdfast.store.transactions import Transactions
 from holdfast.store.wakeups import Handovers, Wakeups
 
 __all__ = [
+    "EventStore",
     "FleetStore",
     "Handovers",
     "JobStore",

@@ -47,8 +47,8 @@ class JobStore(Protocol):
         that was recorded, by start, extend or this move), end, outcome, reason and error; the lease is gone;
         failures, lost, suspect, reason, error and result take the move's values. A job that waits again gets
         due = now + delay if delay is given; one that is finished gets `finished` = now. Children are added
-        as by `add` with the move, or not at all; a child whose id or key is taken is left out. The version
-        rises by one. `cancel_asked` stays until the job is replayed.
+        as by `add` with the move, and events appended, or not at all; a child whose id or key is taken is
+        left out. The version rises by one. `cancel_asked` stays until the job is replayed.
 
         A refused move changes nothing of the job. If history has its (job, token) with the same outcome,
         closed by the same worker, it is a repeat, and the answer is ACCEPTED; so is a start of a job that

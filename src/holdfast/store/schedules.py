@@ -16,11 +16,11 @@ class ScheduleStore(Protocol):
         """Stores schedules as given, each if its version is still the stored one, which rises by one.
 
         One with `after` is refused also unless that is the mark of the last write: versions begin anew when a
-        schedule is removed, marks never recur. With each its jobs are added as by `add`, or not at all; one
-        whose id or key is taken is left out. A refused write changes nothing and does not touch the others;
-        one whose mark was the last to be written, at this very version, is a repeat, and accepted. With a
-        `term`, if that lock is not held by that owner under that token at the store's now, nothing is written
-        and the answer is None.
+        schedule is removed, marks never recur. With each its jobs are added as by `add`, and its events
+        appended, or not at all; a job whose id or key is taken is left out. A refused write changes nothing
+        and does not touch the others; one whose mark was the last to be written, at this very version, is a
+        repeat, and accepted. With a `term`, if that lock is not held by that owner under that token at the
+        store's now, nothing is written and the answer is None.
         """
         ...
 

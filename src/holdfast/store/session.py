@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from holdfast.store.events import EventStore
 from holdfast.store.fleet import FleetStore
 from holdfast.store.jobs import JobStore
 from holdfast.store.locks import LockStore
@@ -27,6 +28,9 @@ class Session(Protocol):
 
     @property
     def schedules(self) -> ScheduleStore: ...
+
+    @property
+    def events(self) -> EventStore: ...
 
     @property
     def wakeups(self) -> Wakeups | None: ...

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
+from holdfast.model.events import NewEvent
 from holdfast.model.records import Added, Move, NewJob, Verdict
+from holdfast.model.scheduling import ScheduleWrite, Term
 
 
 class Transactions(Protocol):
@@ -25,10 +27,25 @@ class Transactions(Protocol):
 
     def move_in(self, connection: Any, namespace: str, worker: str, move: Move) -> Awaitable[Verdict]: ...
 
+    def append_in_sync(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None: ...
+
+    def append_in(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> Awaitable[None]: ...
+
+    def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        """The write, guarded as in `ScheduleStore.write`, as part of the open transaction.
+
+        Refused also if the term is over. The lock itself can be renewed while the transaction is open.
+        """
+        ...
+
+    def write_in(
+        self, connection: Any, namespace: str, write: ScheduleWrite, term: Term
+    ) -> Awaitable[Verdict]: ...
+
     def begin_sync(self) -> AbstractContextManager[Any]:
         """A connection with an open write transaction; commits when left, rolls back on an exception."""
         ...
 
     def begin(self) -> AbstractAsyncContextManager[Any]:
-        """The same for async code; what it yields is used with `add_in` and `move_in`."""
+        """The same for async code; what it yields is used with the `_in` forms."""
         ...

@@ -14,6 +14,7 @@ def is_plain(move: Move) -> bool:
         move.outcome is _SUCCESS
         and move.path == SUCCEEDED
         and not move.children
+        and not move.events
         and not move.if_expired
         and not move.failures
         and not move.lost
@@ -24,8 +25,8 @@ def is_plain(move: Move) -> bool:
 
 
 def may_wake(moves: Sequence[Move]) -> bool:
-    """Whether a move makes work for others: children, or a job that waits again."""
-    return any(move.children or not WAITING.isdisjoint(move.path) for move in moves)
+    """Whether a move makes work for others: children, events, or a job that waits again."""
+    return any(move.children or move.events or not WAITING.isdisjoint(move.path) for move in moves)
 
 
 def sorted_out(moves: Sequence[Move]) -> tuple[list[int], list[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from heapq import nlargest
 from threading import Lock
 
-from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
+from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, State
 from holdfast.model.records import (
     Added,
     AttemptRecord,
@@ -22,6 +22,7 @@ from holdfast.model.records import (
 from holdfast.stores.memory.edits import apply_edit
 from holdfast.stores.memory.moves import apply_move, claim
 from holdfast.stores.memory.shelf import Shelf, copied
+from holdfast.stores.plain import may_wake
 
 
 class MemoryJobs:
@@ -57,7 +58,7 @@ class MemoryJobs:
                     claimed = claim(shelf, worker, tick.seq, want, now)
             asked = [(job_id, shelf.jobs[job_id].token) for job_id in sorted(shelf.asked.get(worker, ()))]
             paused = self._paused(want)
-        if any(move.children or not WAITING.isdisjoint(move.path) for move in tick.moves):
+        if may_wake(tick.moves):
             shelf.listeners.wake()
         return Ticked(
             verdicts=verdicts,

@@ -55,6 +55,7 @@ def _follow(shelf: Shelf, record: JobRecord, worker: str, move: Move, now: int) 
             shelf.note_finish(record, now)
     for child in move.children:
         shelf.add(child, now)
+    shelf.events.append(move.events, now)
 
 
 def _end_attempt(shelf: Shelf, record: JobRecord, worker: str, move: Move, outcome: Ending, now: int) -> None:

@@ -121,6 +121,7 @@ class MemorySchedules:
         self._schedules.put(write)
         for job in write.jobs:
             self._shelf.add(job, now)
+        self._shelf.events.append(write.events, now)
         return Verdict.ACCEPTED
 
     def _told(self, names: Sequence[str], now: int | None = None) -> Schedules:

@@ -8,6 +8,7 @@ from operator import methodcaller
 from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
 from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord, as_added
 from holdfast.stores.listeners import Listeners
+from holdfast.stores.memory.events import EventShelf
 from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Ready
 from holdfast.stores.memory.locks import LockShelf
 from holdfast.stores.memory.schedules import ScheduleShelf
@@ -40,6 +41,7 @@ class Shelf:
         self.listeners = Listeners()
         self.locks = LockShelf()
         self.schedules = ScheduleShelf()
+        self.events = EventShelf()
         self._left_behind = 0
 
     def lane(self, queue: str) -> Lane:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from holdfast.model.errors import ConfigurationError
 from holdfast.store import Migrations, Transactions
+from holdfast.stores.memory.events import MemoryEvents
 from holdfast.stores.memory.fleet import MemoryFleet
 from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.locks import MemoryLocks
@@ -60,6 +61,7 @@ class MemorySession:
         self.fleet = MemoryFleet(shelf, lock, clock)
         self.locks = MemoryLocks(shelf.locks, lock, clock)
         self.schedules = MemorySchedules(shelf, lock, clock)
+        self.events = MemoryEvents(shelf, lock, clock)
         self.wakeups = MemoryWakeups(shelf, lock)
 
     async def close(self) -> None:

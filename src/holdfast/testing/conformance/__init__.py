@@ -41,6 +41,7 @@ TOPICS = (
     "claim",
     "concurrency",
     "edit",
+    "events",
     "extend",
     "find",
     "fleet",
@@ -69,6 +70,7 @@ from holdfast.testing.conformance.children import ChildPromises  # noqa: E402
 from holdfast.testing.conformance.claim import ClaimPromises  # noqa: E402
 from holdfast.testing.conformance.concurrency import ConcurrencyPromises  # noqa: E402
 from holdfast.testing.conformance.edit import EditPromises  # noqa: E402
+from holdfast.testing.conformance.events import EventPromises, EventTransactionPromises  # noqa: E402
 from holdfast.testing.conformance.extend import ExtendPromises  # noqa: E402
 from holdfast.testing.conformance.find import CountPromises, FindPromises, PrunePromises  # noqa: E402
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
@@ -92,6 +94,8 @@ from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
 __all__ = [
     "Case",
+    "EventPromises",
+    "EventTransactionPromises",
     "LockPromises",
     "MigrationPromises",
     "Promises",

@@ -114,6 +114,8 @@ class Janitor:
         for record, move, verdict in outcomes:
             if verdict is Verdict.ACCEPTED:
                 self._tell(record, move)
+            elif self._notices:
+                self._notices.tell("reclaim_refused", record=record)
         return ticked.verdicts.count(Verdict.ACCEPTED)
 
     def _tell(self, record: JobRecord, move: Move) -> None:

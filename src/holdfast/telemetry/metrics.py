@@ -1,0 +1,73 @@
+"""What an application does, in numbers: counted from its notices, and asked of its store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Protocol
+
+from holdfast.engine.notices import Notice, Notices
+from holdfast.model.errors import StoreError
+from holdfast.model.overview import Stats
+from holdfast.model.timing import Seconds, seconds
+from holdfast.telemetry import exposition
+from holdfast.telemetry.instruments import Family
+from holdfast.telemetry.tally import Tally
+
+CONTENT_TYPE = exposition.CONTENT_TYPE
+
+
+class Application(Protocol):
+    """What is needed of a Holdfast."""
+
+    @property
+    def notices(self) -> Notices: ...
+
+    async def stats(self) -> Stats: ...
+
+
+class Metrics:
+    """Counts what happens in this process's application, from now until it is closed.
+
+    May be used from any thread, except for `collect`, which belongs where the application is open.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._tally = Tally()
+        self._lock = threading.Lock()
+        self._stop = app.notices.listen(self._hear)
+
+    async def collect(self, timeout: Seconds = 5) -> str:
+        """Asks the store for the sizes of the queues, and renders all.
+
+        If it does not answer in time, the rest is rendered, without them, and `holdfast_store_up` is 0.
+        """
+        try:
+            async with asyncio.timeout(seconds(timeout)):
+                stats: Stats | None = await self._app.stats()
+        except (StoreError, TimeoutError):
+            stats = None
+        with self._lock:
+            self._tally.measured(stats)
+        return self.render()
+
+    def render(self) -> str:
+        """All metrics as Prometheus reads them; send it as CONTENT_TYPE.
+
+        Asks nobody: sizes of queues are those of the last `collect`.
+        """
+        return exposition.render(self.families())
+
+    def families(self) -> list[Family]:
+        """All metrics as values, at one moment, for those who send them elsewhere."""
+        with self._lock:
+            return self._tally.families()
+
+    def close(self) -> None:
+        """Counts no more. What was counted stays readable."""
+        self._stop()
+
+    def _hear(self, notice: Notice) -> None:
+        with self._lock:
+            self._tally.hear(notice)

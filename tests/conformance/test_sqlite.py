@@ -10,6 +10,8 @@ from hypothesis import settings
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
+    EventPromises,
+    EventTransactionPromises,
     MigrationPromises,
     SchedulePromises,
     StoreConformance,
@@ -20,7 +22,15 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
-class TestSqlite(StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises):
+class TestSqlite(
+    StoreConformance,
+    SchedulePromises,
+    EventPromises,
+    WakeupPromises,
+    MigrationPromises,
+    TransactionPromises,
+    EventTransactionPromises,
+):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], Subject]:
         def make() -> Subject:

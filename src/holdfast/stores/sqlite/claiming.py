@@ -105,7 +105,7 @@ def _sort(claimed: list[JobRecord], want: Want) -> None:
 
 def may_wake(tick: Tick) -> bool:
     """Whether others may have something to do after the tick."""
-    return any(move.children or not WAITING.isdisjoint(move.path[-1:]) for move in tick.moves)
+    return any(move.children or move.events or not WAITING.isdisjoint(move.path[-1:]) for move in tick.moves)
 
 
 def peek(tx: Transaction, tick: Tick) -> Ticked | None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.model.events import NewEvent
 from holdfast.model.lifecycle import FINISHED, WAITING, Ending, State, move_sources
 from holdfast.model.records import AttemptRecord, JobRecord, Move, Verdict
 from holdfast.stores.plain import is_plain
 from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import Run, as_json
 from holdfast.stores.sqlite.rows import attempts
@@ -102,6 +104,7 @@ class Sheet:
         self._ended: dict[tuple[str, int], None] = {}
         self._started: dict[str, JobRecord] = {}
         self._rewritten: dict[str, JobRecord] = {}
+        self._events: list[NewEvent] = []
         self._tally = Tally()
 
     def apply(self, move: Move) -> Verdict:
@@ -140,6 +143,7 @@ class Sheet:
             self._tally.count(record.queue, record.state, 1)
             self._started.pop(record.id, None)
             self._rewritten[record.id] = record
+        self._events += move.events
         if move.children:
             self.write()
             self._add_children(move)
@@ -202,6 +206,8 @@ class Sheet:
         rewrite(tx, list(self._rewritten.values()), were_finished=False)
         record_attempts(tx, [self._attempts[pair] for pair in self._ended])
         self._tally.write(tx)
+        append(tx, self._events)
         self._started.clear()
         self._rewritten.clear()
         self._ended.clear()
+        self._events.clear()

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.model.events import NewEvent
 from holdfast.model.records import NewJob, Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.stores.sqlite import feed
 from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -43,8 +45,10 @@ class SqliteSchedules:
         self._ns = ns
 
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
-        wakes = any(write.look_at is not None or write.waits or write.jobs for write in writes)
-        return await self._database.write(self._ns, lambda tx: _write(tx, writes, term), wakes=wakes)
+        wakes = any(
+            write.look_at is not None or write.waits or write.jobs or write.events for write in writes
+        )
+        return await self._database.write(self._ns, lambda tx: write_schedules(tx, writes, term), wakes=wakes)
 
     async def remove(self, name: str) -> bool:
         return await self._database.write(
@@ -64,13 +68,17 @@ class SqliteSchedules:
         return await self._database.read(self._ns, lambda tx: _due(tx, limit))
 
 
-def _write(tx: Transaction, writes: Sequence[ScheduleWrite], term: Term | None) -> list[Verdict] | None:
+def write_schedules(
+    tx: Transaction, writes: Sequence[ScheduleWrite], term: Term | None
+) -> list[Verdict] | None:
+    """Stores schedules with their jobs and events; a verdict each, None if the term is over."""
     if term is not None and not _is_held(tx, term):
         return None
     marks = tx.row("schedule_marks", names=feed.as_json([write.name for write in writes]))[0]
     stored = {name: (version, mark) for name, version, mark in _decode_marks(marks)}
     changed: dict[str, ScheduleWrite] = {}
     jobs: list[NewJob] = []
+    events: list[NewEvent] = []
     verdicts: list[Verdict] = []
     for write in writes:
         version, mark = stored.get(write.name, (0, ""))
@@ -81,12 +89,14 @@ def _write(tx: Transaction, writes: Sequence[ScheduleWrite], term: Term | None) 
             stored[write.name] = (version + 1, write.mark)
             changed[write.name] = write
             jobs += write.jobs
+            events += write.events
     if changed:
         run = feed.Run()
         tx.run("schedules_put", **feed.feed([_row(write, run) for write in changed.values()], run))
     # Apart, because a batch in which a key is taken is added one by one.
     add(tx, [job for job in jobs if job.key is None])
     add(tx, [job for job in jobs if job.key is not None])
+    append(tx, events)
     return verdicts
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.stores.sqlite.columns import PARTS, PLAIN_PARTS, STATEMENTS
 
 PREFIX = "holdfast_"
-_FILES = ("add", "tick", "extend", "read", "change", "fleet", "lock", "schedule")
+_FILES = ("add", "tick", "extend", "read", "change", "fleet", "lock", "schedule", "event")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r":([a-z]\w*)")

@@ -6,6 +6,7 @@ from holdfast.stores.sqlite.address import Address, parse
 from holdfast.stores.sqlite.aside import aside
 from holdfast.stores.sqlite.clock import Clock
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.events import SqliteEvents
 from holdfast.stores.sqlite.facts import facts
 from holdfast.stores.sqlite.fleet import SqliteFleet
 from holdfast.stores.sqlite.jobs import SqliteJobs
@@ -36,6 +37,7 @@ class SqliteSession:
         self.fleet = SqliteFleet(database, ns)
         self.locks = SqliteLocks(database, ns)
         self.schedules = SqliteSchedules(database, ns)
+        self.events = SqliteEvents(database, ns)
         self.wakeups = SqliteWakeups(database, ns)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Work inside a transaction that somebody else commits, with the very code of `add` and `tick`."""
+"""Work inside a transaction that somebody else commits, with the very code of the session's own."""
 
 import asyncio
 import sqlite3
@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.events import NewEvent
 from holdfast.model.records import Added, Move, NewJob, Verdict
+from holdfast.model.scheduling import ScheduleWrite, Term
 from holdfast.stores.sqlite.adding import add
 from holdfast.stores.sqlite.address import Address
+from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.clock import AnchoredClock, Clock
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.faults import translated
@@ -19,6 +22,7 @@ from holdfast.stores.sqlite.held import HeldConnection
 from holdfast.stores.sqlite.joining import plain, run_on
 from holdfast.stores.sqlite.moving import apply_moves
 from holdfast.stores.sqlite.namespaces import make_namespace
+from holdfast.stores.sqlite.schedules import write_schedules
 from holdfast.stores.sqlite.statements import statements
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -26,7 +30,7 @@ T = TypeVar("T")
 
 
 class SqliteTransactions:
-    """Adds and moves on connections of callers. Needs no session: everything happens on their connection."""
+    """Work on connections of callers. Needs no session: everything happens on their connection."""
 
     def __init__(self, address: Address, clock: Clock | None) -> None:
         self._address = address
@@ -37,16 +41,25 @@ class SqliteTransactions:
         return self._work(plain(connection), namespace, lambda tx: add(tx, jobs))
 
     async def add_in(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
-        return await run_on(connection, lambda inner: self._work(inner, namespace, lambda tx: add(tx, jobs)))
+        return await self._work_on(connection, namespace, lambda tx: add(tx, jobs))
 
     def move_in_sync(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
         return self._work(plain(connection), namespace, lambda tx: apply_moves(tx, worker, [move])[0])
 
     async def move_in(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
-        return await run_on(
-            connection,
-            lambda inner: self._work(inner, namespace, lambda tx: apply_moves(tx, worker, [move])[0]),
-        )
+        return await self._work_on(connection, namespace, lambda tx: apply_moves(tx, worker, [move])[0])
+
+    def append_in_sync(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        self._work(plain(connection), namespace, lambda tx: append(tx, events))
+
+    async def append_in(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        await self._work_on(connection, namespace, lambda tx: append(tx, events))
+
+    def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        return self._work(plain(connection), namespace, lambda tx: _write(tx, write, term))
+
+    async def write_in(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        return await self._work_on(connection, namespace, lambda tx: _write(tx, write, term))
 
     @contextmanager
     def begin_sync(self) -> Generator[sqlite3.Connection]:
@@ -93,12 +106,18 @@ class SqliteTransactions:
             connection.rollback()
             raise translated(error, self._address.path, committing=True) from error
 
+    async def _work_on(self, connection: Any, namespace: str, work: Callable[[Transaction], T]) -> T:
+        return await run_on(connection, lambda inner: self._work(inner, namespace, work))
+
     def _work(self, connection: sqlite3.Connection, namespace: str, work: Callable[[Transaction], T]) -> T:
         factories = connection.text_factory, connection.row_factory
         connection.text_factory, connection.row_factory = bytes, None
         try:
             self._check_file(connection)
-            tx = Transaction(connection, statements(self._address.prefix), 0, self._now(connection))
+            sql = statements(self._address.prefix)
+            # Whoever holds the write lock reads nothing that is out of date, and waits for nobody after this.
+            connection.execute(sql.get("write_lock").sql)
+            tx = Transaction(connection, sql, 0, self._now(connection))
             connection.execute("SAVEPOINT holdfast_join")
             try:
                 tx.ns = make_namespace(tx, namespace)
@@ -137,6 +156,11 @@ class SqliteTransactions:
                 f"{self._address.path}: a job can only join a transaction of its own file",
                 setting="store",
             )
+
+
+def _write(tx: Transaction, write: ScheduleWrite, term: Term) -> Verdict:
+    verdicts = write_schedules(tx, [write], term)
+    return Verdict.REFUSED if verdicts is None else verdicts[0]
 
 
 def _close(beginning: Future[sqlite3.Connection]) -> None:

@@ -52,6 +52,10 @@ SELECT json_group_array(json_array(name, paused)) FROM (
     WHERE k.name IS NOT NULL ORDER BY k.name
 );
 
+-- name: write_lock
+-- Changes nothing, but makes a transaction of somebody else's a writing one.
+DELETE FROM holdfast_namespace WHERE false;
+
 -- name: namespace
 SELECT id FROM holdfast_namespace WHERE name = :name;
 

@@ -10,7 +10,9 @@ from typing import Any
 from holdfast.model.records import Tick
 from holdfast.store import Migrations, Session, Store, Transactions
 
-MUTATING = frozenset({"add", "tick", "extend", "edit", "delete", "prune", "register", "beat", "retire"})
+MUTATING = frozenset(
+    {"add", "tick", "extend", "edit", "delete", "prune", "append", "register", "beat", "retire"}
+)
 
 Call = Callable[[], Awaitable[Any]]
 
@@ -117,7 +119,7 @@ async def _for_ever() -> None:
 
 
 class FaultyPart:
-    """The jobs, the fleet or the schedules of a session, with every call under the faults."""
+    """The jobs, the fleet, the schedules or the events of a session, with every call under the faults."""
 
     def __init__(self, part: Any, faults: Faults, session: str) -> None:
         self._part = part
@@ -127,9 +129,9 @@ class FaultyPart:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._part, name)
 
-        def call(*args: Any) -> Awaitable[Any]:
+        def call(*args: Any, **which: Any) -> Awaitable[Any]:
             argument = args[0] if args else None
-            return self._faults.apply(self._session, name, lambda: method(*args), argument)
+            return self._faults.apply(self._session, name, lambda: method(*args, **which), argument)
 
         return call
 
@@ -149,6 +151,7 @@ class FaultySession:
         self.fleet: Any = FaultyPart(session.fleet, faults, name)
         self.locks: Any = FaultyLocks(session.locks, faults, name)
         self.schedules: Any = FaultyPart(session.schedules, faults, name)
+        self.events: Any = FaultyPart(session.events, faults, name)
         self.wakeups = session.wakeups
 
     async def close(self) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from holdfast.engine.context import Context
 from holdfast.model.errors import LeaseLost, StoreUnavailable
+from holdfast.model.events import NewEvent
 from holdfast.model.lifecycle import State
 from holdfast.model.records import Added, Move, NewJob, Tick, Verdict
 from holdfast.model.retry import Fixed
+from holdfast.model.scheduling import ScheduleWrite, Term
 from holdfast.stores.memory import MemoryStore
 from tests.engine.rig import Rig
 
@@ -48,6 +50,18 @@ class OneMove:
         raise NotImplementedError
 
     async def add_in(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        raise NotImplementedError
+
+    def append_in_sync(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        raise NotImplementedError
+
+    async def append_in(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        raise NotImplementedError
+
+    def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        raise NotImplementedError
+
+    async def write_in(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
         raise NotImplementedError
 
 

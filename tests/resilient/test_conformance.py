@@ -2,23 +2,50 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import SchedulePromises, StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import (
+    EventPromises,
+    SchedulePromises,
+    StoreConformance,
+    Subject,
+    WakeupPromises,
+)
 from tests.engine.faulty import Call, Faults, FaultyStore
 from tests.resilient.rig import DOWN, LOST
+
+
+class Turns:
+    """Every second call of a caller. Callers are tasks; counted together, one might never have its turn."""
+
+    def __init__(self) -> None:
+        self._waiting: WeakSet[asyncio.Task[Any]] = WeakSet()
+
+    def is_first(self) -> bool:
+        task = asyncio.current_task()
+        assert task is not None
+        if task in self._waiting:
+            self._waiting.discard(task)
+            return False
+        self._waiting.add(task)
+        return True
 
 
 class Refusing(Faults):
     """Refuses every call once, before it is made."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns = Turns()
+
     async def apply(self, session: str, name: str, call: Call, argument: object) -> object:
-        self.calls.append((session, name))
-        if len(self.calls) % 2:
+        if self._turns.is_first():
             raise DOWN
         return await call()
 
@@ -32,18 +59,16 @@ class Forgetful(Faults):
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_kept = False
+        self._turns = Turns()
 
     async def apply(self, session: str, name: str, call: Call, argument: object) -> object:
         answer = await call()
-        if name not in TOLD:
-            self._is_kept = not self._is_kept
-            if self._is_kept:
-                raise LOST
+        if name not in TOLD and self._turns.is_first():
+            raise LOST
         return answer
 
 
-class TestResilientStore(StoreConformance, SchedulePromises, WakeupPromises):
+class TestResilientStore(StoreConformance, SchedulePromises, EventPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -59,17 +84,19 @@ def around(faults: Faults) -> Subject:
     return Subject(store, clock.advance)
 
 
-class TestStoreThatRefusesOnce(StoreConformance, SchedulePromises):
+class TestStoreThatRefusesOnce(StoreConformance, SchedulePromises, EventPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: around(Refusing())
 
 
-class TestStoreThatForgetsToAnswer(StoreConformance, SchedulePromises):
+class TestStoreThatForgetsToAnswer(StoreConformance, SchedulePromises, EventPromises):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.
     test_of_many_who_saw_the_same_one_writes = None  # type: ignore[assignment]
+    # Whether the job was created is told only in the answer that was lost.
+    test_jobs_are_added_with_their_events = None  # type: ignore[assignment]
 
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.store import Migrations, Session, Store, Transactions, Wakeups
 from holdfast.stores.resilient.breaker import Breaker
+from holdfast.stores.resilient.events import ResilientEvents
 from holdfast.stores.resilient.fleet import ResilientFleet
 from holdfast.stores.resilient.guard import Guard
 from holdfast.stores.resilient.jobs import ResilientJobs
@@ -16,7 +17,7 @@ from holdfast.stores.resilient.schedules import ResilientSchedules
 
 
 class ResilientSession:
-    """A session whose jobs, fleet, locks and schedules survive transient faults."""
+    """A session whose jobs, fleet, locks, schedules and events survive transient faults."""
 
     def __init__(self, session: Session, guard: Guard) -> None:
         self._session = session
@@ -24,6 +25,7 @@ class ResilientSession:
         self.fleet = ResilientFleet(session.fleet, guard)
         self.locks = ResilientLocks(session.locks, guard)
         self.schedules = ResilientSchedules(session.schedules, guard)
+        self.events = ResilientEvents(session.events, guard)
 
     @property
     def wakeups(self) -> Wakeups | None:

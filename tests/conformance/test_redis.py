@@ -10,6 +10,7 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    EventPromises,
     LockPromises,
     SchedulePromises,
     StandingBatchPromises,
@@ -31,7 +32,9 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestRedis(
+    StoreConformance, SchedulePromises, EventPromises, WakeupPromises, LockPromises, StandingBatchPromises
+):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
@@ -45,14 +48,16 @@ class TestRedisWithJobsThatMayBeKnown(StandingBatchPromises):
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestValkey(
+    StoreConformance, SchedulePromises, EventPromises, WakeupPromises, LockPromises, StandingBatchPromises
+):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
 class TestRedisCluster(
-    StoreConformance, SchedulePromises, WakeupPromises, LockPromises, StandingBatchPromises
+    StoreConformance, SchedulePromises, EventPromises, WakeupPromises, LockPromises, StandingBatchPromises
 ):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:

@@ -13,6 +13,7 @@ from holdfast.stores.redis.records import CODES, made
 _SENTINEL = b"-" * 65
 _SEQ = Struct(">q")
 _LENGTH = Struct(">H")
+_EVENT = Struct(">qQI")
 
 
 def check_sound(url: str) -> Counter[State]:
@@ -47,6 +48,7 @@ class _Namespace:
         self._check_counts()
         self._check_keys()
         self._check_schedules()
+        self._check_events()
         assert set(self._client.hkeys(self._prefix + b"a")) == {
             each for each in self._in(*LEASED) if jobs[each].cancel_asked
         }
@@ -112,6 +114,31 @@ class _Namespace:
         assert self._members(b"j:n") == set(stored), "the index has all schedules and no other"
         assert self._members(b"j:l") == {value[9:17] + name for name, value in stored.items() if value[8] & 1}
         assert self._members(b"j:w") == {name for name, value in stored.items() if value[8] & 2}
+
+    def _check_events(self) -> None:
+        """Each stands in the log and in its topic, and what is known beside them is of one that is there."""
+        log = {place: fields[b"h"] for place, fields in self._client.xrange(self._prefix + b"e")}
+        told: dict[bytes, dict[bytes, bytes]] = {}
+        for name in self._names:
+            if name.startswith(b"e:s:"):
+                entries = self._client.xrange(self._prefix + name)
+                told[name[4:]] = {place: fields[b"h"] for place, fields in entries}
+        assert all(told.values()), "a topic without events is forgotten"
+        assert {place: head for its in told.values() for place, head in its.items()} == log
+        firsts = {topic: min(int(place[:-2]) for place in its) for topic, its in told.items()}
+        assert dict(self._client.zrange(self._prefix + b"e:t", 0, -1, withscores=True)) == firsts
+        stored, lasts = set[bytes](), dict[bytes, int]()
+        for head in log.values():
+            _, version, size = _EVENT.unpack_from(head)
+            at = _EVENT.size + size
+            stored.add(head[_EVENT.size : at])
+            if version:
+                lasts[head[at:]] = version
+        assert self._client.smembers(self._prefix + b"e:i") == stored, "each has an id of its own"
+        versions = self._client.hgetall(self._prefix + b"e:v")
+        assert {line: int(version) for line, version in versions.items()} == lasts
+        last = int(self._client.hget(self._prefix + b"e:n", "p") or 0)
+        assert all(int(place[:-2]) <= last for place in log)
 
     def _check_standing(self) -> None:
         """Wants stand for workers that are known, what was claimed for them is stored, and lines end."""

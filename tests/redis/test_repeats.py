@@ -10,6 +10,7 @@ from holdfast.stores.redis.address import parse
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    EventPromises,
     LockPromises,
     SchedulePromises,
     StandingBatchPromises,
@@ -20,11 +21,15 @@ from tests.engine.faulty import FaultyStore
 from tests.resilient.test_conformance import Forgetful
 
 
-class TestRedisThatForgetsToAnswer(StoreConformance, SchedulePromises, LockPromises, StandingBatchPromises):
+class TestRedisThatForgetsToAnswer(
+    StoreConformance, SchedulePromises, EventPromises, LockPromises, StandingBatchPromises
+):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.
     test_of_many_who_saw_the_same_one_writes = None  # type: ignore[assignment]
+    # Whether the job was created is told only in the answer that was lost.
+    test_jobs_are_added_with_their_events = None  # type: ignore[assignment]
 
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:

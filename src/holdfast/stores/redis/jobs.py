@@ -84,7 +84,7 @@ class RedisJobs:
             handed_ago,
             stands,
         ) = await self._database.run(
-            "tick" if batch.others or tick.repeat else "tick_plain",
+            batch.script(tick.repeat),
             wake or b"",
             tick.worker,
             tick.seq,

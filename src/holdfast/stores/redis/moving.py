@@ -9,6 +9,7 @@ from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.plain import sorted_out, verdicts
 from holdfast.stores.redis.adding import flat
+from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.records import CODES, NULL, clean
 
 NO_RESULT, NULL_RESULT = 0, -1
@@ -20,7 +21,7 @@ _encode = msgspec.msgpack.encode
 class Batch:
     """The moves of one tick, and the bytes that they refer to, which are arguments from the `first` on."""
 
-    __slots__ = ("_others", "_plain", "others", "plain", "values")
+    __slots__ = ("_others", "_plain", "has_events", "others", "plain", "values")
 
     def __init__(self, moves: Sequence[Move], first: int) -> None:
         plain, others = sorted_out(moves)
@@ -29,7 +30,9 @@ class Batch:
         self.values: list[bytes] = []
         self.plain = self._packed([moves[place] for place in plain], first) if plain else b""
         self.others = b""
+        self.has_events = False
         if others:
+            self.has_events = any(moves[place].events for place in others)
             self.others = _encode([_as_dict(moves[place], first, self.values) for place in others])
 
     def _packed(self, moves: list[Move], first: int) -> bytes:
@@ -45,6 +48,12 @@ class Batch:
                 self.values.append(move.result)
         return _encode(told)
 
+    def script(self, is_repeat: bool) -> str:
+        """The least that does all of this."""
+        if self.has_events:
+            return "tick_events"
+        return "tick" if self.others or is_repeat else "tick_plain"
+
     def verdicts(self, refused: list[int], others: bytes) -> list[Verdict]:
         """The verdicts in the order of the moves."""
         return verdicts(self._plain, [place - 1 for place in refused], self._others, others.decode())
@@ -56,7 +65,7 @@ def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:
     if move.result is not None:
         result = first + len(others)
         others.append(move.result)
-    return {
+    told = {
         "job": move.job,
         "token": move.token,
         "from": "".join(str(CODES[state]) for state in sources),
@@ -73,3 +82,6 @@ def _as_dict(move: Move, first: int, others: list[bytes]) -> dict[str, Any]:
         "if_expired": move.if_expired,
         "children": flat(move.children, first, others),
     }
+    if move.events:
+        told["events"] = flat_events(move.events, first, others)
+    return told

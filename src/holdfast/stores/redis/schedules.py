@@ -12,6 +12,7 @@ from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWr
 from holdfast.stores.bell import Bell
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.redis.adding import flat
+from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.records import EXACT, sortable, state_of, unsortable
 
@@ -41,7 +42,8 @@ class RedisSchedules:
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
         held = (b"", b"", b"") if term is None else (term.lock, term.owner, term.token)
         wake = self._bell.strike()
-        told = await self._database.run("schedule_write", wake or b"", *held, *_packed(writes))
+        script = "schedule_write_events" if any(write.events for write in writes) else "schedule_write"
+        told = await self._database.run(script, wake or b"", *held, *_packed(writes))
         is_untold, verdicts = (0, b"") if told is None else told
         if is_untold:
             self._bell.struck(wake)
@@ -86,15 +88,17 @@ class RedisSchedules:
 
 
 def _packed(writes: Sequence[ScheduleWrite]) -> list[bytes]:
-    """The names and jobs; then the values of the schedules, and the bodies of the jobs."""
+    """The names, jobs and events; then the values of the schedules, and the bodies of jobs and events."""
     bodies: list[bytes] = []
     jobs = [flat(write.jobs, _FIRST + len(writes), bodies) for write in writes]
-    sent = {
+    sent: dict[str, Any] = {
         "names": [write.name for write in writes],
         "after": [write.after or False for write in writes],
         "ids": [job.id for write in writes for job in write.jobs],
         "jobs": jobs,
     }
+    if any(write.events for write in writes):
+        sent["events"] = [flat_events(write.events, _FIRST + len(writes), bodies) for write in writes]
     return [_encode(sent), *map(_value, writes), *bodies]
 
 

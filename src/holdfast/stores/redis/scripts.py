@@ -6,10 +6,13 @@ from hashlib import sha1
 from importlib.resources import files
 
 _ADDING = ("waiting", "jobs", "adding", "clock", "standing", "handing", "ring")
+_EVENTS = ("events", "appending")
 _CLAIM = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring", "tick")
 _PARTS: dict[str, tuple[str, ...]] = {
     "add": (*_ADDING, "add"),
+    "append": (*_ADDING, *_EVENTS, "add"),
     "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
+    "tick_events": ("waiting", "jobs", *_EVENTS, "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
     "extend": ("waiting", "jobs", "extend"),
     "expired": ("expired",),
@@ -33,10 +36,14 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "lock_renew": ("locks", "lock_renew"),
     "lock_release": ("locks", "lock_release"),
     "schedule_write": (*_ADDING, "locks", "schedules", "schedule_write"),
+    "schedule_write_events": (*_ADDING, *_EVENTS, "locks", "schedules", "schedule_write"),
     "schedule_remove": ("schedules", "schedule_remove"),
     "schedule_get": ("schedules", "schedule_get"),
     "schedule_list": ("schedules", "schedule_list"),
     "schedule_due": ("schedules", "schedule_due"),
+    "event_read": ("events", "event_read"),
+    "event_last": ("events", "event_last"),
+    "event_prune": ("events", "event_prune"),
 }
 """What each is made of, in this order. To define functions takes time, so none has what it never needs."""
 

@@ -11,6 +11,7 @@ from holdfast.stores.listeners import Listeners
 from holdfast.stores.marks import process_mark
 from holdfast.stores.redis.address import Address, parse
 from holdfast.stores.redis.database import Clock, Database
+from holdfast.stores.redis.events import RedisEvents
 from holdfast.stores.redis.facts import check, facts, told
 from holdfast.stores.redis.faults import translated
 from holdfast.stores.redis.finder import Finder
@@ -38,6 +39,7 @@ class RedisSession:
         self.fleet = RedisFleet(database, self._bell)
         self.locks = RedisLocks(database, waiters, self.wakeups)
         self.schedules = RedisSchedules(database, self._bell, listeners)
+        self.events = RedisEvents(database, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:

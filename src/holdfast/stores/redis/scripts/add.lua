@@ -1,4 +1,4 @@
--- ARGV: instant, wake-up, jobs in msgpack, then what they refer to.
+-- ARGV: instant, wake-up, jobs in msgpack, for `append` with events, then what they refer to.
 local values = cmsgpack.unpack(ARGV[3])
 F.read_jobs(values.ids)
 local stood = {}
@@ -6,6 +6,7 @@ for turn = 1, #values.ids do
   local found = F.add(values.jobs, (turn - 1) * NEW + 1)
   if found then stood[#stood + 1] = {turn, found.id} end
 end
+if values.events then F.append(values.events) end
 F.hand_out()
 F.save()
 F.tell()

@@ -50,6 +50,7 @@ function F.follow(job, worker, move)
   end
   F.note(job)
   for at = 1, #move.children, NEW do F.add(move.children, at) end
+  if move.events then F.append(move.events) end
 end
 
 function F.is_moved(worker, move)

@@ -1,5 +1,5 @@
--- ARGV: instant, wake-up, lock, its owner, its token or empty, names and jobs in msgpack, then the schedules as
--- they shall be and what the jobs refer to.
+-- ARGV: instant, wake-up, lock, its owner, its token or empty, names, jobs and perhaps events in msgpack, then the
+-- schedules as they shall be and what jobs and events refer to.
 -- Gives nothing without the lock, else whether others should look, and a 1 for each write that stands.
 local values, FIRST = cmsgpack.unpack(ARGV[6]), 6
 local has_term = ARGV[5] ~= ''
@@ -9,7 +9,7 @@ local names, was, is = values.names, {}, {}
 for place, schedule in ipairs(F.read_schedules(values.names)) do was[names[place]] = schedule end
 F.read_jobs(values.ids)
 
-local order, verdicts, has_new = {}, {}, false
+local order, verdicts, has_new, has_events = {}, {}, false, false
 for turn, name in ipairs(names) do
   local wish = F.schedule_of(name, ARGV[FIRST + turn])
   local before = is[name] or was[name]
@@ -20,6 +20,10 @@ for turn, name in ipairs(names) do
     is[name] = wish
     has_new = has_new or version == 0
     for at = 1, #values.jobs[turn], NEW do F.add(values.jobs[turn], at) end
+    if values.events and values.events[turn][1] then
+      F.append(values.events[turn])
+      has_events = true
+    end
     verdicts[turn] = '1'
   else
     verdicts[turn] = before and version == wish.version and before.mark == wish.mark and '1' or '0'
@@ -28,7 +32,7 @@ end
 
 -- What grows comes first, so that memory at its limit refuses all; but one that is there can always be changed,
 -- for example paused.
-if not has_new and not fresh[1] then call('DEL', KEYS[2]) end
+if not has_new and not has_events and not fresh[1] then call('DEL', KEYS[2]) end
 F.hand_out()
 F.save()
 local stored, added, looks, past, waits, ended = {}, {}, {}, {}, {}, {}

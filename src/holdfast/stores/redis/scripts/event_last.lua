@@ -1,0 +1,2 @@
+-- ARGV: instant. The last position.
+return call('HGET', ENDS, 'p') or '0'

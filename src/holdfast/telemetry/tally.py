@@ -103,7 +103,7 @@ class Tally:
         record: JobRecord = facts["record"]
         move: Move | None = facts["move"]
         if move is None:
-            self._count(the.ATTEMPTS, record.task, Ending.SUCCESS.value)
+            self._count(the.ATTEMPTS, record.task, Ending.SUCCESS)
             if record.started is not None and record.finished is not None:
                 self._observe(the.JOB_RUN, (record.finished - record.started) / SECOND, record.task)
             return
@@ -114,7 +114,7 @@ class Tally:
             self._count(the.CLAIM_CONFLICTS, "report")
             return
         assert move.outcome is not None, "only a move that ends the attempt is settled"
-        self._count(the.ATTEMPTS, record.task, move.outcome.value)
+        self._count(the.ATTEMPTS, record.task, move.outcome)
         if move.outcome is Ending.RETRY:
             self._count(the.RETRIES, record.task)
         self._moved_to(move.path[-1], record)

@@ -1,0 +1,381 @@
+"""What a real application does is counted, and Prometheus can read it."""
+
+import ast
+import asyncio
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast import Context, Fixed, Holdfast, LockLost, at
+from holdfast.engine.janitor import Janitor
+from holdfast.engine.notices import Notices
+from holdfast.model.errors import StoreUnavailable
+from holdfast.model.events import NewEvent
+from holdfast.model.lifecycle import SUCCEEDED, Ending
+from holdfast.model.outcome import Stop
+from holdfast.model.overview import Stats
+from holdfast.model.records import Move, Verdict
+from holdfast.telemetry.metrics import Metrics
+from tests.docs.page import ROOT
+from tests.engine.rig import Gate, Rig
+from tests.engine.test_janitor import vanish
+
+PATIENCE = 10
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def read(text: str) -> dict[str, float]:
+    """Every sample by its name and labels, as `name{label=value}`."""
+    return {
+        sample.name
+        + "{"
+        + ",".join(f"{name}={value}" for name, value in sample.labels.items())
+        + "}": sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str) -> float:
+    """One sample; 0 if it is not there. Without labels `name` is enough."""
+    samples = read(metrics.render())
+    return samples.get(name if name.endswith("}") else name + "{}", 0)
+
+
+class Silent:
+    """An application whose store does not answer, until it does."""
+
+    def __init__(self) -> None:
+        self.notices = Notices()
+        self.error: Exception | None = None
+
+    async def stats(self) -> Stats:
+        if self.error is not None:
+            raise self.error
+        return Stats.of(())
+
+
+def rigged(rig: Rig) -> Metrics:
+    app = Silent()
+    app.notices = rig.notices
+    return Metrics(app)
+
+
+async def test_a_job_is_counted_from_its_claim_to_its_end() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(queue="mail")
+    async def greet() -> None: ...
+
+    metrics = Metrics(app)
+    async with app.testing() as testing:
+        await greet.using(delay=30).enqueue()
+        testing.advance(120)
+        await testing.drain()
+    assert value(metrics, "holdfast_leases_acquired_total{queue=mail}") == 1
+    assert value(metrics, "holdfast_attempts_total{task=greet,outcome=success}") == 1
+    assert value(metrics, "holdfast_job_run_seconds_count{task=greet}") == 1
+    assert value(metrics, "holdfast_job_lateness_seconds_sum{queue=mail}") == 90
+    assert value(metrics, "holdfast_job_lateness_seconds_bucket{queue=mail,le=60.0}") == 0
+    assert value(metrics, "holdfast_job_lateness_seconds_bucket{queue=mail,le=300.0}") == 1
+    assert value(metrics, "holdfast_job_lateness_seconds_bucket{queue=mail,le=+Inf}") == 1
+
+
+async def test_retries_and_the_dead_letter_queue_are_counted() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(retry=Fixed(max_retries=2, wait=10))
+    async def broken() -> None:
+        raise RuntimeError("broken")
+
+    metrics = Metrics(app)
+    async with app.testing() as testing:
+        await broken.enqueue()
+        for _ in range(3):
+            await testing.drain()
+            testing.advance(60)
+        text = await metrics.collect()
+    samples = read(text)
+    assert samples["holdfast_attempts_total{task=broken,outcome=retry}"] == 2
+    assert samples["holdfast_attempts_total{task=broken,outcome=failed}"] == 1
+    assert samples["holdfast_retries_total{task=broken}"] == 2
+    assert samples["holdfast_dead_lettered_total{task=broken}"] == 1
+    assert samples["holdfast_dlq_size{queue=default}"] == 1
+    assert samples["holdfast_job_lateness_seconds_sum{queue=default}"] == pytest.approx(100, abs=0.001)
+
+
+async def test_the_sizes_of_queues_are_asked_of_the_store() -> None:
+    app = Holdfast("memory://")
+
+    @app.task
+    async def greet() -> None: ...
+
+    metrics = Metrics(app)
+    async with app.testing() as testing:
+        for delay in (0, 0, 0, 60, 60):
+            await greet.using(delay=delay, queue="mail").enqueue()
+        before = read(metrics.render())
+        samples = read(await metrics.collect())
+        await testing.drain()
+        after = read(await metrics.collect())
+    assert not any("queue_depth" in name for name in before), "nobody has asked yet"
+    assert samples["holdfast_queue_depth{queue=mail}"] == 3
+    assert samples["holdfast_queue_scheduled{queue=mail}"] == 2
+    assert samples["holdfast_queue_in_progress{queue=mail}"] == 0
+    assert samples["holdfast_store_up{}"] == 1
+    assert after["holdfast_queue_depth{queue=mail}"] == 0
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("gone"), TimeoutError()])
+async def test_a_store_that_does_not_answer_leaves_no_old_sizes(error: Exception) -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    assert read(await metrics.collect())["holdfast_store_up{}"] == 1
+    app.notices.tell("heartbeat_failed", worker="w", error=error)
+    app.error = error
+    samples = read(await metrics.collect())
+    assert samples["holdfast_store_up{}"] == 0
+    assert not any("queue_depth" in name for name in samples)
+    assert samples["holdfast_heartbeats_failed_total{}"] == 1, "what was counted here is still told"
+
+
+async def test_an_attempt_that_commits_its_own_completion_is_counted(tmp_path: Path) -> None:
+    app = Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}")
+
+    @app.task
+    def ship(ctx: Context) -> None:
+        with ctx.sync_transaction() as transaction:
+            transaction.complete(None)
+
+    metrics = Metrics(app)
+    async with app, app.worker():
+        settled = asyncio.create_task(app.notices.wait_for("settled"))
+        await ship.enqueue()
+        async with asyncio.timeout(PATIENCE):
+            assert (await settled).facts["move"] is None
+    assert value(metrics, "holdfast_attempts_total{task=ship,outcome=success}") == 1
+    assert value(metrics, "holdfast_job_run_seconds_count{task=ship}") == 1
+
+
+async def test_an_expired_lease_is_recovered_by_one_and_a_conflict_for_the_other() -> None:
+    rig = Rig(lost_limit=1)
+    metrics = rigged(rig)
+    await vanish(rig, 2, started=True)
+    session = await rig.memory.connect("default")
+    second = await rig.memory.connect("default")
+    expired = await second.jobs.expired(10)
+    assert await Janitor(session, "first", rig.settings, rig.notices).reclaim() == 2
+
+    async def as_it_was(limit: int) -> object:
+        return expired
+
+    second.jobs.expired = as_it_was  # type: ignore[method-assign, assignment]
+    assert await Janitor(second, "second", rig.settings, rig.notices).reclaim() == 0
+    assert value(metrics, "holdfast_leases_recovered_total{task=good}") == 2
+    assert value(metrics, "holdfast_dead_lettered_total{task=good}") == 2
+    assert value(metrics, "holdfast_claim_conflicts_total{what=reclaim}") == 2
+
+
+async def test_a_lost_lease_and_the_refused_report_are_counted() -> None:
+    rig = Rig(lease_seconds=60, heartbeat_seconds=0.05)
+    metrics = rigged(rig)
+    gate = Gate()
+
+    def slow(ctx: Context) -> None:
+        if ctx.run == 1:
+            gate.pass_blocking()
+
+    job = await rig.add(rig.task(slow))
+    async with rig.serving():
+        await gate.wait_entered()
+        rig.clock.advance(61)
+        await rig.seen.wait("lease_lost", job=job)
+        assert await rig.reclaim() == 1
+        gate.open()
+        await rig.seen.wait("settled", job=job, verdict=Verdict.REFUSED)
+    assert value(metrics, "holdfast_leases_lost_total{why=lease_lost}") == 1
+    assert value(metrics, "holdfast_attempts_total{task=slow,outcome=refused}") == 1
+    assert value(metrics, "holdfast_claim_conflicts_total{what=report}") == 1
+
+
+async def test_a_worker_that_cannot_reach_its_store_counts_every_try() -> None:
+    rig = Rig()
+    metrics = rigged(rig)
+    rig.faults.down = StoreUnavailable("gone")
+    worker = rig.worker()
+    running = asyncio.create_task(worker.run())
+    await rig.seen.wait("start_failed", 2)
+    assert value(metrics, "holdfast_workers") == 0
+    rig.faults.down = None
+    await rig.seen.wait("worker_started")
+    assert value(metrics, "holdfast_workers") == 1
+    worker.stop()
+    await running
+    assert value(metrics, "holdfast_workers") == 0
+    assert value(metrics, "holdfast_store_failures_total{call=start}") == len(rig.seen.of("start_failed"))
+
+
+async def test_locks_are_counted_with_the_time_they_were_waited_for() -> None:
+    app = Holdfast("memory://")
+    metrics = Metrics(app)
+    async with app.testing() as testing:
+        async with app.lock("books"):
+            assert await app.try_lock("books") is None
+        async with app.lock("holdfast.leader"):
+            assert await app.try_lock("holdfast.leader") is None
+        grant = await app.try_lock("lost", ttl=0.3)
+        assert grant is not None
+        lost = asyncio.create_task(app.notices.wait_for("lock_lost"))
+        await asyncio.sleep(0)
+        testing.advance(1)
+        async with asyncio.timeout(PATIENCE):
+            await lost
+        with pytest.raises(LockLost):
+            grant.check()
+    assert value(metrics, "holdfast_lock_grants_total") == 2
+    assert value(metrics, "holdfast_lock_timeouts_total") == 1
+    assert value(metrics, "holdfast_lock_losses_total") == 1
+    assert value(metrics, "holdfast_lock_wait_seconds_count") == 3
+    assert value(metrics, "holdfast_lock_held_seconds_count") == 1
+
+
+async def test_the_leader_and_its_firings_are_counted() -> None:
+    app = Holdfast("memory://")
+
+    @app.task
+    async def report() -> None: ...
+
+    metrics = Metrics(app)
+    fired = asyncio.create_task(app.notices.wait_for("schedule_fired"))
+    assert value(metrics, "holdfast_leading") == 0
+    async with app, app.worker():
+        await app.schedules.put("once", at(START), report.call())
+        async with asyncio.timeout(PATIENCE):
+            await fired
+        assert value(metrics, "holdfast_leading") == 1
+    assert value(metrics, "holdfast_leading") == 0, "it resigned"
+    assert value(metrics, "holdfast_leader_terms_total") == 1
+    assert value(metrics, "holdfast_leader_terms_lost_total") == 0
+    assert value(metrics, "holdfast_schedules_fired_total") == 1
+    assert value(metrics, "holdfast_schedule_lateness_seconds_count") == 1
+    assert value(metrics, "holdfast_lock_grants_total") == 0, "the leader's lock is ours"
+
+
+async def test_a_leader_that_lost_its_lease_leads_no_more() -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    app.notices.tell("leader_elected", worker="a", term=7)
+    app.notices.tell("lock_released", lock="holdfast.leader", token=6, held=1.0)
+    assert value(metrics, "holdfast_leading") == 1, "that was an earlier term"
+    app.notices.tell("leader_lost", worker="a", error="lost")
+    assert value(metrics, "holdfast_leading") == 0
+    assert value(metrics, "holdfast_leader_terms_lost_total") == 1
+
+
+def test_what_consumers_tell_is_counted_by_group_and_topic() -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    who = {"group": "billing", "topic": "orders"}
+    app.notices.tell("events_appended", topic="orders", count=5)
+    app.notices.tell("event_consumed", **who, count=3, seconds=0.2, lag=9)
+    app.notices.tell("event_consumed", **who, count=2, seconds=0.1, lag=4)
+    app.notices.tell("event_failed", **who, event="e", failures=1)
+    app.notices.tell("event_parked", **who, aggregate="order-1")
+    app.notices.tell("events_relayed", topic="orders", count=2)
+    assert value(metrics, "holdfast_events_appended_total{topic=orders}") == 5
+    assert value(metrics, "holdfast_events_consumed_total{group=billing,topic=orders}") == 5
+    assert value(metrics, "holdfast_event_handling_seconds_count{group=billing}") == 2
+    assert value(metrics, "holdfast_events_failed_total{group=billing,topic=orders}") == 1
+    assert value(metrics, "holdfast_events_parked_total{group=billing,topic=orders}") == 1
+    assert value(metrics, "holdfast_events_relayed_total{topic=orders}") == 2
+    assert value(metrics, "holdfast_consumer_lag_events{group=billing,topic=orders}") == 4
+    app.notices.tell("consumer_stopped", **who)
+    assert "holdfast_consumer_lag_events{" not in metrics.render(), "another may consume by now"
+
+
+async def test_events_that_travel_with_a_completion_are_counted() -> None:
+    rig = Rig()
+    metrics = rigged(rig)
+    await vanish(rig, 1)
+    (record,) = await (await rig.memory.connect("default")).jobs.expired(1)
+    events = tuple(NewEvent(id=each, topic="orders", type="paid", data=b"1") for each in ("a", "b"))
+    move = Move(job=record.id, token=record.token, path=SUCCEEDED, outcome=Ending.SUCCESS, events=events)
+    rig.notices.tell("settled", record=record, move=move, verdict=Verdict.REFUSED)
+    assert value(metrics, "holdfast_events_appended_total{topic=orders}") == 0
+    rig.notices.tell("settled", record=record, move=move, verdict=Verdict.ACCEPTED)
+    assert value(metrics, "holdfast_events_appended_total{topic=orders}") == 2
+
+
+def test_what_schedules_dropped_and_edits_that_were_refused_are_counted() -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    app.notices.tell("schedule_missed", schedule="s", count=3)
+    app.notices.tell("schedule_skipped", schedule="s", count=2)
+    app.notices.tell("version_conflict", of="job")
+    assert value(metrics, "holdfast_schedules_missed_total") == 3
+    assert value(metrics, "holdfast_schedules_skipped_total") == 2
+    assert value(metrics, "holdfast_version_conflicts_total{of=job}") == 1
+
+
+def test_stuck_attempts_and_abandoned_ones_are_counted() -> None:
+    rig = Rig()
+    metrics = rigged(rig)
+    record = asyncio.run(_claimed(rig))
+    rig.notices.tell("stuck", record=record)
+    rig.notices.tell("lease_lost", record=record, why=Stop.ABANDONED)
+    assert value(metrics, "holdfast_attempts_stuck_total{task=good}") == 1
+    assert value(metrics, "holdfast_leases_lost_total{why=abandoned}") == 1
+
+
+async def _claimed(rig: Rig) -> object:
+    await vanish(rig, 1)
+    return (await (await rig.memory.connect("default")).jobs.expired(1))[0]
+
+
+def test_a_notice_from_another_thread_waits_until_the_one_before_is_counted() -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    others: list[threading.Thread] = []
+
+    class Meddled(int):
+        """Is added only after another thread had time to count, if it may."""
+
+        def __radd__(self, before: int) -> int:
+            others.append(threading.Thread(target=tell, args=(1,)))
+            others[0].start()
+            others[0].join(0.1)
+            return before + int(self)
+
+    def tell(count: int) -> None:
+        app.notices.tell("schedule_missed", schedule="s", count=count)
+
+    tell(Meddled(1))
+    others[0].join()
+    assert value(metrics, "holdfast_schedules_missed_total") == 2
+
+
+def test_nobody_listens_without_metrics_or_after_they_are_closed() -> None:
+    app = Holdfast("memory://")
+    assert not app.notices
+    metrics = Metrics(app)
+    assert app.notices
+    app.notices.tell("lock_acquired", lock="a", token=1, waited=0.5)
+    metrics.close()
+    assert not app.notices
+    app.notices.tell("lock_acquired", lock="a", token=2, waited=0.5)
+    assert value(metrics, "holdfast_lock_grants_total") == 1
+
+
+def test_no_notice_is_made_without_asking_whether_somebody_listens() -> None:
+    told = 0
+    for path in sorted((ROOT / "src/holdfast").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for function in ast.walk(ast.parse(text)) if "notices.tell(" in text else ():
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = ast.unparse(function)
+                told += (count := body.count("notices.tell("))
+                assert not count or "if self._notices" in body, f"{path.name}: {function.name}"
+    assert told > 10

@@ -8,6 +8,8 @@ from hypothesis import settings
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    EventPromises,
+    EventTransactionPromises,
     MigrationPromises,
     SchedulePromises,
     StandingPromises,
@@ -27,6 +29,8 @@ class TestPostgres(
     StandingPromises,
     MigrationPromises,
     TransactionPromises,
+    EventPromises,
+    EventTransactionPromises,
 ):
     most = 1
 

@@ -7,6 +7,8 @@ import pytest
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    EventPromises,
+    EventTransactionPromises,
     MigrationPromises,
     SchedulePromises,
     StoreConformance,
@@ -26,7 +28,13 @@ def pool(servers: Run, postgres_url: str) -> Iterator[Pooled]:
 
 
 class TestPooledPostgres(
-    StoreConformance, SchedulePromises, WakeupPromises, MigrationPromises, TransactionPromises
+    StoreConformance,
+    SchedulePromises,
+    EventPromises,
+    WakeupPromises,
+    MigrationPromises,
+    TransactionPromises,
+    EventTransactionPromises,
 ):
     @pytest.fixture
     def make_store(self, pool: Pooled, postgres_url: str) -> Callable[[], Subject]:

@@ -25,6 +25,7 @@ from holdfast.testing.conformance.schedules import write
 TABLES = (
     *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "day", "schema"),
     *("lock", "lock_line", "lock_token", "schedule", "standing"),
+    *("outbox", "event", "event_head", "event_floor"),
 )
 LEADER = LockWish(name="leader", owner="ann", ttl=60 * SECOND, place=0)
 KINDS = ("producer", "worker", "admin", "stranger")
@@ -247,6 +248,7 @@ async def test_functions_that_run_as_the_owner_do_only_what_they_are_for(postgre
             "add_fresh_v1",
             "add_lone_v1",
             "add_v1",
+            "append_v1",
             "drop_day_v1",
             "make_days_v1",
         ]
@@ -297,7 +299,7 @@ async def test_an_admin_migrates_without_being_a_superuser(postgres_database: st
             await connection.execute(f"DROP FUNCTION {function}")
         await connection.execute(
             "DROP TABLE holdfast.lock, holdfast.lock_line, holdfast.lock_token, holdfast.schedule, "
-            "holdfast.standing"
+            "holdfast.standing, holdfast.outbox, holdfast.event, holdfast.event_head, holdfast.event_floor"
         )
         store = PostgresStore.from_url(estate.store_url("admin"))
         applied = await store.migrations.apply()

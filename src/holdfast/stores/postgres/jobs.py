@@ -37,6 +37,7 @@ BUSY: Final = 50
 
 HANDED: Final = "h"
 STANDS: Final = "s"
+_NOT_STANDING: Final = (None, 0, None, 0)
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
 _PLACE = attrgetter("priority", "due", "id")
 _encode = msgspec.json.encode
@@ -108,8 +109,12 @@ class PostgresJobs:
         wakes = may_wake(tick.moves)
         wake = self._bell.strike() if wakes else None
         standing = self._standing(tick)
+        if any(move.events for move in tick.moves):
+            query, standing = self._queries.tick_events, standing or _NOT_STANDING
+        else:
+            query = self._queries.tick_standing if standing else self._queries.tick
         rows = await self._database.rows(
-            self._queries.tick_standing if standing else self._queries.tick,
+            query,
             self._ns,
             tick.worker,
             tick.seq,

@@ -9,6 +9,7 @@ from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.plain import sorted_out, verdicts
 from holdfast.stores.postgres.adding import as_json
+from holdfast.stores.postgres.appending import as_json as events_as_json
 from holdfast.stores.postgres.rows import CODES, clean, to_hex
 
 _encode = msgspec.json.encode
@@ -55,7 +56,7 @@ def _arrays(moves: list[Move]) -> tuple[list[Any], list[Any], list[Any], list[An
 def as_dict(move: Move) -> dict[str, Any]:
     """The move for the server's `move`."""
     sources = move_sources(move.path, move.outcome is not None)
-    return {
+    told: dict[str, Any] = {
         "job": move.job,
         "token": move.token,
         "from": [CODES[state] for state in sources],
@@ -72,3 +73,6 @@ def as_dict(move: Move) -> dict[str, Any]:
         "if_expired": move.if_expired,
         "children": as_json(move.children) if move.children else None,
     }
+    if move.events:
+        told["events"] = events_as_json(move.events)
+    return told

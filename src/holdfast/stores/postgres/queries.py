@@ -30,6 +30,10 @@ class Queries:
         "SELECT * FROM holdfast.tick_v1("
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     )
+    tick_events: str = (
+        "SELECT * FROM holdfast.tick_events_v1("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
+    )
     extend: str = "SELECT holdfast.extend_v1($1, $2, $3, $4, $5, $6, $7, $8)"
     edit: str = "SELECT holdfast.edit_v1($1, $2, $3)"
     forget: str = "SELECT holdfast.forget_v1($1, $2)"
@@ -118,7 +122,8 @@ class Queries:
     lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
     lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
     schedule_write: str = (
-        "SELECT holdfast.schedule_write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+        "SELECT holdfast.schedule_write_v2("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     )
     schedule_remove: str = "DELETE FROM holdfast.schedule WHERE ns = $1 AND name = $2 RETURNING true"
     schedules: str = """
@@ -132,6 +137,15 @@ class Queries:
     schedules_due: str = """
         SELECT d.now, d.next_look, s.* FROM holdfast.schedules_due_v1($1, $2) AS d
         LEFT JOIN LATERAL holdfast.schedules_v1($1, d.names) AS s ON true ORDER BY s.place"""
+    append: str = "SELECT holdfast.append_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8)"
+    append_jobs: str = """
+        SELECT holdfast.add_v1(
+                   $1, n.now, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16),
+               holdfast.append_v1($1, n.now, $17, $18, $19, $20, $21, $22, NULL)
+        FROM holdfast.now_v1() AS n(now)"""
+    read_events: str = "SELECT * FROM holdfast.read_events_v1($1, $2, $3, $4, $5)"
+    last_event: str = "SELECT last FROM holdfast.event_head WHERE ns = $1"
+    prune_events: str = "SELECT holdfast.prune_events_v1($1, $2, $3, $4, $5)"
     notify: str = "SELECT pg_notify($1, $2)"
 
 

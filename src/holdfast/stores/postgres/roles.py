@@ -20,16 +20,20 @@ _READ = (
     "jobs",
 )
 _LOCKED = ("lock", "lock_line", "lock_token")
+_TOLD = ("outbox", "event", "event_head", "event_floor")
 _CHANGED = (
     *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "schedule"),
-    *("standing", *_LOCKED),
+    *("standing", *_LOCKED, *_TOLD),
 )
-_ADDING = ("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_lone_v1", "add_json_v1")
+_ADDING = (
+    *("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_lone_v1", "add_json_v1"),
+    *("append_v1", "append_json_v1"),
+)
 
 _ROLES = """-- The roles of Holdfast. Run this after `holdfast migrate`, and again after each upgrade, as a
 -- superuser, or as the owner of the tables who may create roles. Then give them to those who log in, as in
 --   GRANT {worker} TO somebody;
---   {producer} adds jobs, also in its own transactions, and reads what became of them
+--   {producer} adds jobs and appends events, also in its own transactions, and reads what became of the jobs
 --   {worker} does all that a worker does, and steers jobs, queues and schedules
 --   {admin} owns the tables, and changes them: holdfast migrate
 BEGIN ISOLATION LEVEL READ COMMITTED;

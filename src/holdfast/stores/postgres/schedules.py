@@ -11,8 +11,10 @@ from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.stores.bell import Bell
 from holdfast.stores.postgres.adding import as_json
+from holdfast.stores.postgres.appending import as_json as events_as_json
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
+from holdfast.stores.postgres.rows import to_hex
 
 _encode = msgspec.json.encode
 
@@ -27,10 +29,16 @@ class PostgresSchedules:
         self._bell = bell
 
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
-        wakes = any(write.look_at is not None or write.waits or write.jobs for write in writes)
+        wakes = any(map(may_wake, writes))
         wake = self._bell.strike() if wakes else None
         refused: list[int] | None = await self._database.value(
-            self._queries.schedule_write, self._ns, *_term(term), *_arrays(writes), _fired(writes), wake
+            self._queries.schedule_write,
+            self._ns,
+            *_term(term),
+            *_arrays(writes),
+            _as_text(_fired(writes)),
+            _as_text(_told(writes)),
+            wake,
         )
         if refused is None:
             return None
@@ -61,6 +69,31 @@ class PostgresSchedules:
         return Schedules(now=rows[0][0], next_look=rows[0][1], records=records)
 
 
+def may_wake(write: ScheduleWrite) -> bool:
+    """Whether the write makes work for others, or is to be looked at."""
+    return write.look_at is not None or write.waits or bool(write.jobs) or bool(write.events)
+
+
+def as_dict(write: ScheduleWrite, term: Term) -> dict[str, Any]:
+    """The write for the server's `write_in`."""
+    return {
+        "lock": term.lock,
+        "owner": term.owner,
+        "token": term.token,
+        "name": write.name,
+        "version": write.version,
+        "mark": write.mark,
+        "after": write.after,
+        "look_at": write.look_at,
+        "job": write.job,
+        "waits": write.waits,
+        "definition": to_hex(write.definition),
+        "state": to_hex(write.state),
+        "fired": _fired([write]) or None,
+        "events": events_as_json(write.events) or None,
+    }
+
+
 def _term(term: Term | None) -> tuple[str | None, str | None, int | None]:
     return (None, None, None) if term is None else (term.lock, term.owner, term.token)
 
@@ -79,7 +112,7 @@ def _arrays(writes: Sequence[ScheduleWrite]) -> tuple[Any, ...]:
     )
 
 
-def _fired(writes: Sequence[ScheduleWrite]) -> str | None:
+def _fired(writes: Sequence[ScheduleWrite]) -> list[list[dict[str, Any]]]:
     """All jobs, each with the place of its schedule, counted from 1.
 
     In two batches, because one in which a key is taken is added one by one.
@@ -88,7 +121,20 @@ def _fired(writes: Sequence[ScheduleWrite]) -> str | None:
         {**job, "of": place} for place, write in enumerate(writes, start=1) for job in as_json(write.jobs)
     ]
     batches = ([job for job in jobs if (job["key"] is None) is is_plain] for is_plain in (True, False))
-    return _encode([batch for batch in batches if batch]).decode() if jobs else None
+    return [batch for batch in batches if batch]
+
+
+def _told(writes: Sequence[ScheduleWrite]) -> list[dict[str, Any]]:
+    """All events, each with the place of its schedule, counted from 1."""
+    return [
+        {**event, "of": place}
+        for place, write in enumerate(writes, start=1)
+        for event in events_as_json(write.events)
+    ]
+
+
+def _as_text(found: list[Any]) -> str | None:
+    return _encode(found).decode() if found else None
 
 
 def _record(row: Any) -> ScheduleRecord:

@@ -8,6 +8,7 @@ from holdfast.stores.marks import process_mark
 from holdfast.stores.postgres.address import Address, parse
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.driver import connect
+from holdfast.stores.postgres.events import PostgresEvents
 from holdfast.stores.postgres.facts import facts
 from holdfast.stores.postgres.faults import translated
 from holdfast.stores.postgres.fleet import PostgresFleet
@@ -38,6 +39,7 @@ class PostgresSession:
         self.fleet = PostgresFleet(database, known, ns, self._bell)
         self.locks = PostgresLocks(database, known, ns, waiters, self.wakeups)
         self.schedules = PostgresSchedules(database, known, ns, self._bell)
+        self.events = PostgresEvents(database, known, ns, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:

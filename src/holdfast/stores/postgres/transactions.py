@@ -1,34 +1,39 @@
-"""Work inside a transaction that somebody else commits: the server's own `add` and `move`, sent as JSON."""
+"""Work inside a transaction that somebody else commits: the server's own functions, with JSON to each."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from holdfast.model.errors import OutcomeUnknown, SchemaMismatch, StoreUnavailable
+from holdfast.model.events import NewEvent
 from holdfast.model.records import Added, Move, NewJob, Verdict
+from holdfast.model.scheduling import ScheduleWrite, Term
 from holdfast.stores.plain import may_wake
-from holdfast.stores.postgres.adding import answers, as_json
+from holdfast.stores.postgres import adding, appending, moving, schedules
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blocking import BlockingConnections
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import sqlstate, translated
 from holdfast.stores.postgres.joining import fetch, fetch_sync
-from holdfast.stores.postgres.moving import as_dict
+
+_Statement: TypeAlias = tuple[str, list[str]]
 
 _NAMESPACE = "WITH n AS (SELECT holdfast.namespace_v1({0}) AS id) "
 # JSON goes as text: callers may have given their connections other ideas of jsonb.
 _ADD = _NAMESPACE + "SELECT holdfast.add_json_v1(n.id, NULL, {1}::text::jsonb, {2}) FROM n"
-_MOVE = _NAMESPACE + "SELECT holdfast.move_in_v1(n.id, {1}, {2}::text::jsonb, {3}) FROM n"
+_MOVE = _NAMESPACE + "SELECT holdfast.move_in_v2(n.id, {1}, {2}::text::jsonb, {3}) FROM n"
+_APPEND = _NAMESPACE + "SELECT holdfast.append_json_v1(n.id, NULL, {1}::text::jsonb, {2}) FROM n"
+_WRITE = _NAMESPACE + "SELECT holdfast.write_in_v1(n.id, {1}::text::jsonb, {2}) FROM n"
 # Not the mark of this process, which does not listen to itself: only the server knows when it is committed.
 _SENDER = "joined"
 
 
 class PostgresTransactions:
-    """Adds and moves on connections of callers, and transactions on connections of our own."""
+    """Work on connections of callers, and transactions on connections of our own."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -38,34 +43,32 @@ class PostgresTransactions:
     def add_in_sync(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
             return []
-        try:
-            told = fetch_sync(connection, *self._add(namespace, jobs))
-        except Exception as error:
-            raise self._failed(error) from error
-        return answers(jobs, told)
+        return adding.answers(jobs, self._told_sync(connection, self._add(namespace, jobs)))
 
     async def add_in(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
             return []
-        try:
-            told = await fetch(connection, *self._add(namespace, jobs))
-        except Exception as error:
-            raise self._failed(error) from error
-        return answers(jobs, told)
+        return adding.answers(jobs, await self._told(connection, self._add(namespace, jobs)))
 
     def move_in_sync(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
-        try:
-            accepted = fetch_sync(connection, *self._move(namespace, worker, move))
-        except Exception as error:
-            raise self._failed(error) from error
-        return Verdict.ACCEPTED if accepted else Verdict.REFUSED
+        return _verdict(self._told_sync(connection, self._move(namespace, worker, move)))
 
     async def move_in(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
-        try:
-            accepted = await fetch(connection, *self._move(namespace, worker, move))
-        except Exception as error:
-            raise self._failed(error) from error
-        return Verdict.ACCEPTED if accepted else Verdict.REFUSED
+        return _verdict(await self._told(connection, self._move(namespace, worker, move)))
+
+    def append_in_sync(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        if events:
+            self._told_sync(connection, self._append(namespace, events))
+
+    async def append_in(self, connection: Any, namespace: str, events: Sequence[NewEvent]) -> None:
+        if events:
+            await self._told(connection, self._append(namespace, events))
+
+    def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        return _verdict(self._told_sync(connection, self._write(namespace, write, term)))
+
+    async def write_in(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
+        return _verdict(await self._told(connection, self._write(namespace, write, term)))
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[Any]:
@@ -94,15 +97,31 @@ class PostgresTransactions:
             await database.close()
         self._blocking.close()
 
-    def _add(self, namespace: str, jobs: Sequence[NewJob]) -> tuple[str, list[str]]:
-        return self._statement(_ADD, "{2}", wakes=True), [namespace, _json(as_json(jobs))]
+    def _told_sync(self, connection: Any, statement: _Statement) -> Any:
+        try:
+            return fetch_sync(connection, *statement)
+        except Exception as error:
+            raise self._failed(error) from error
 
-    def _move(self, namespace: str, worker: str, move: Move) -> tuple[str, list[str]]:
-        return self._statement(_MOVE, "{3}", wakes=may_wake([move])), [
-            namespace,
-            worker,
-            _json(as_dict(move)),
-        ]
+    async def _told(self, connection: Any, statement: _Statement) -> Any:
+        try:
+            return await fetch(connection, *statement)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _add(self, namespace: str, jobs: Sequence[NewJob]) -> _Statement:
+        return self._statement(_ADD, "{2}", wakes=True), [namespace, _json(adding.as_json(jobs))]
+
+    def _move(self, namespace: str, worker: str, move: Move) -> _Statement:
+        sql = self._statement(_MOVE, "{3}", wakes=may_wake([move]))
+        return sql, [namespace, worker, _json(moving.as_dict(move))]
+
+    def _append(self, namespace: str, events: Sequence[NewEvent]) -> _Statement:
+        return self._statement(_APPEND, "{2}", wakes=True), [namespace, _json(appending.as_json(events))]
+
+    def _write(self, namespace: str, write: ScheduleWrite, term: Term) -> _Statement:
+        sql = self._statement(_WRITE, "{2}", wakes=schedules.may_wake(write))
+        return sql, [namespace, _json(schedules.as_dict(write, term))]
 
     def _statement(self, template: str, last: str, *, wakes: bool) -> str:
         """The statement with its places still open, as {0} and so on: each driver has its own marks."""
@@ -121,6 +140,10 @@ class PostgresTransactions:
         if isinstance(answer, OutcomeUnknown):
             return StoreUnavailable(str(answer))
         return answer
+
+
+def _verdict(accepted: bool) -> Verdict:
+    return Verdict.ACCEPTED if accepted else Verdict.REFUSED
 
 
 def _json(value: object) -> str:

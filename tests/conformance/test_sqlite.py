@@ -19,6 +19,7 @@ from holdfast.testing.conformance import (
     TransactionPromises,
     WakeupPromises,
 )
+from holdfast.testing.conformance.event_machine import EventMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
@@ -40,7 +41,7 @@ class TestSqlite(
         return make
 
 
-class SqliteMachine(ComparedMachine):
+class SqliteMachine(EventMachine, ComparedMachine):
     def open_store(self, clock: ManualClock) -> SqliteStore:
         self.folder = tempfile.TemporaryDirectory()
         return SqliteStore.from_url(f"sqlite:///{self.folder.name}/jobs.db", clock=clock)

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from holdfast.model.events import NewEvent
 from holdfast.model.lifecycle import (
     CANCELLED_RUNNING,
     CANCELLED_UNSTARTED,
@@ -26,6 +27,7 @@ WORKERS = ("ann", "bob", "cid")
 QUEUES = ("a", "b")
 TASKS = ("t", "u")
 KEYS = ("k", "l")
+EVENT_IDS = tuple(f"e{number:02}" for number in range(24))
 
 ENDS: tuple[tuple[Path, Ending], ...] = (
     (SUCCEEDED, Ending.SUCCESS),
@@ -62,6 +64,8 @@ workers = st.sampled_from(WORKERS)
 queues = st.sampled_from(QUEUES)
 tasks = st.sampled_from(TASKS)
 keys = st.sampled_from(KEYS)
+topics = st.sampled_from(["x", "y"])
+aggregates = st.sampled_from(["a", "b"])
 payloads = st.sampled_from([b"[]", b"[1]"])
 fleet_changes = st.sampled_from(
     ["register", "register", "register", "resume", "resume", "register briefly", "beat", "retire", "pause"]
@@ -86,6 +90,16 @@ new_jobs = st.builds(
     key_ttl=st.sampled_from([0, SECOND, 10 * SECOND]),
     tags=st.sampled_from([(), ("x",), ("x", "y")]),
     lease=st.none() | leases,
+)
+
+new_events = st.builds(
+    NewEvent,
+    id=st.sampled_from(EVENT_IDS),
+    topic=topics,
+    type=st.just("told"),
+    data=payloads,
+    aggregate=st.none() | aggregates,
+    headers=st.none() | st.just(b"{}"),
 )
 
 wants = st.builds(
@@ -164,6 +178,7 @@ def _moves(
         error=st.sampled_from([None, "trace"]),
         result=st.sampled_from([None, b"[3]"]),
         children=st.lists(new_jobs, max_size=2).map(tuple) | st.just(()),
+        events=st.just(()) | st.lists(new_events, max_size=2).map(tuple),
         if_expired=st.just(if_expired),
     )
 

@@ -3,6 +3,7 @@
 from holdfast.app import Holdfast
 from holdfast.engine.client import CancelAnswer, Page
 from holdfast.engine.context import Context, Transaction
+from holdfast.engine.events import GroupInfo, WaitingInfo
 from holdfast.engine.leader import LeaderInfo
 from holdfast.engine.lock_grant import Grant
 from holdfast.model.cron import Cron, cron
@@ -10,8 +11,10 @@ from holdfast.model.errors import (
     BlockingCallOnLoop,
     ConfigurationError,
     Conflict,
+    GroupGone,
     HoldfastError,
     IdConflict,
+    InvalidEvent,
     InvalidJob,
     InvalidLock,
     InvalidTransition,
@@ -36,9 +39,11 @@ from holdfast.model.errors import (
     StoreFull,
     StoreUnavailable,
     Undecodable,
+    Undeliverable,
     UnknownTask,
     VersionConflict,
 )
+from holdfast.model.events import Event
 from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
@@ -79,6 +84,7 @@ __all__ = [
     "Cron",
     "Custom",
     "Ending",
+    "Event",
     "Every",
     "Explanation",
     "Exponential",
@@ -86,10 +92,13 @@ __all__ = [
     "Firing",
     "Fixed",
     "Grant",
+    "GroupGone",
+    "GroupInfo",
     "Holdfast",
     "HoldfastError",
     "IdConflict",
     "Immediate",
+    "InvalidEvent",
     "InvalidJob",
     "InvalidLock",
     "InvalidTransition",
@@ -132,8 +141,10 @@ __all__ = [
     "Task",
     "Transaction",
     "Undecodable",
+    "Undeliverable",
     "UnknownTask",
     "VersionConflict",
+    "WaitingInfo",
     "Weighted",
     "WorkerInfo",
     "__version__",

@@ -15,9 +15,11 @@ import msgspec
 
 from holdfast.config import load_settings
 from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
+from holdfast.emitting import Emitting
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
 from holdfast.engine.declaring import Declaring
+from holdfast.engine.events import Events
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
@@ -64,7 +66,7 @@ def _delegated(
     return call
 
 
-class Holdfast:
+class Holdfast(Emitting):
     """Background jobs on a store. Making one does no I/O; `async with app:` opens it.
 
     `store_url` and the settings given here come before environment and file. `state` is whatever handlers
@@ -74,12 +76,14 @@ class Holdfast:
     def __init__(
         self, store_url: str | None = None, *, state: Any = None, **settings: Unpack[Overrides]
     ) -> None:
+        super().__init__()
         self.state = state
         self.registry = Registry()
         self.notices = Notices()
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
         self.schedules = Schedules(lambda: self.client.session)
+        self.events = Events(lambda: self.client.session)
         self._overrides: dict[str, object] = {**settings}
         if store_url is not None:
             self._overrides["store"] = store_url
@@ -292,6 +296,7 @@ class Holdfast:
             notices=self.notices,
             strategy=strategy,
             state=self.state,
+            subscriptions=tuple(self._subscriptions.values()),
             results=self._opening,
             opening=Declaring(self, self.schedules, lambda: self.declared),
             on_startup=self._start_up,

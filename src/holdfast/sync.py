@@ -7,7 +7,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -15,10 +15,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from holdfast.engine.client import Client
+from holdfast.engine.events import Events
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.schedules import Schedules
 from holdfast.model.errors import BlockingCallOnLoop, NotOpen
+from holdfast.model.events import NewEvent
 from holdfast.model.job import Job
 from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.task import Call
@@ -202,6 +204,16 @@ class SyncSchedules(_Face[Schedules]):
     list = _blocking(Schedules.list)
 
 
+class SyncEvents(_Face[Events]):
+    """`app.events`, blocking."""
+
+    list = _blocking(Events.list)
+    groups = _blocking(Events.groups)
+    replay = _blocking(Events.replay)
+    skip = _blocking(Events.skip)
+    forget = _blocking(Events.forget)
+
+
 class Sync(_Face[Client]):
     """The application for blocking code: the same methods, without `await`.
 
@@ -215,6 +227,8 @@ class Sync(_Face[Client]):
         self.schedules = SyncSchedules(
             background, "app.schedules", lambda client: Schedules(lambda: client.session)
         )
+
+        self.events = SyncEvents(background, "app.events", lambda client: Events(lambda: client.session))
 
     enqueue_many = _blocking(Client.enqueue_many)
     get = _blocking(Client.get)
@@ -232,6 +246,10 @@ class Sync(_Face[Client]):
     def submit(self, call: Call, name: str) -> Job[Any]:
         """Stores the job of one call; `name` is what blocking code on a loop is told to await."""
         return self._background.run(name, lambda client: client.submit(call))
+
+    def emit(self, events: Sequence[NewEvent]) -> list[str]:
+        """Stores events; what `app.emit_sync` does."""
+        return self._background.run("app.emit", lambda client: client.emit(events))
 
     def result(self, job: Job[T], timeout: Seconds | None = None) -> T:
         """What `await job.result(timeout)` gives."""

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from holdfast.engine.candidate import Candidate
 from holdfast.engine.hold import now
-from holdfast.engine.leader import LEADER, Leader, who_leads
+from holdfast.engine.leader import LEADER, who_leads
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
@@ -20,7 +21,7 @@ from tests.engine.rig import Rig, Seen
 PATIENCE = 10
 
 
-class Candidate:
+class Waiter:
     """A candidate whose duty is to wait. `led` has the terms that it had."""
 
     def __init__(self, name: str) -> None:
@@ -32,11 +33,12 @@ class Candidate:
         self.task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def standing(self, store: Store, lease: float = 30.0) -> AsyncGenerator["Candidate"]:
+    async def standing(self, store: Store, lease: float = 30.0) -> AsyncGenerator["Waiter"]:
         session = await store.connect("default")
         renewer = Renewer(lambda: store.connect("default"), self.notices)
         locks = Locks(session.locks, renewer, self.notices)
-        self.task = asyncio.create_task(Leader(locks, self.name, lease, self.notices, self._duty).stand())
+        candidate = Candidate(locks, LEADER, self.name, lease, self.notices, "leader")
+        self.task = asyncio.create_task(candidate.stand(self._duty))
         try:
             yield self
         finally:
@@ -56,7 +58,7 @@ class Candidate:
 
 async def test_one_leads_and_the_next_takes_over_at_once_when_it_resigns() -> None:
     store = MemoryStore()
-    first, second = Candidate("first"), Candidate("second")
+    first, second = Waiter("first"), Waiter("second")
     async with first.standing(store):
         term = await first.leads()
         async with second.standing(store):
@@ -74,7 +76,7 @@ async def test_one_leads_and_the_next_takes_over_at_once_when_it_resigns() -> No
 
 async def test_one_whose_term_is_over_stands_again() -> None:
     store = MemoryStore()
-    async with Candidate("first").standing(store) as candidate:
+    async with Waiter("first").standing(store) as candidate:
         term = await candidate.leads()
         candidate.ends.put_nowait(LeaseLost("the term is over"))
         assert (await candidate.leads()).token > term.token
@@ -85,14 +87,14 @@ async def test_one_whose_term_is_over_stands_again() -> None:
 async def test_an_outage_is_waited_out() -> None:
     rig = Rig()
     rig.faults.plan("acquire", before=StoreUnavailable("gone"), times=3)
-    async with Candidate("first").standing(rig.store) as candidate:
+    async with Waiter("first").standing(rig.store) as candidate:
         await candidate.leads()
         candidate.ends.put_nowait(StoreUnavailable("gone"))
         await candidate.leads()
 
 
 async def test_whatever_its_duty_raises_it_stands_again() -> None:
-    async with Candidate("first").standing(MemoryStore()) as candidate:
+    async with Waiter("first").standing(MemoryStore()) as candidate:
         await candidate.leads()
         candidate.ends.put_nowait(ValueError("a defect"))
         await candidate.leads()
@@ -103,7 +105,7 @@ async def test_it_takes_over_when_the_lease_of_a_dead_leader_runs_out() -> None:
     session = await store.connect("default")
     wish = LockWish(name=LEADER, owner="dead", ttl=2 * SECOND, place=0)
     dead = await session.locks.acquire(wish)
-    async with Candidate("first").standing(store) as candidate:
+    async with Waiter("first").standing(store) as candidate:
         term = await candidate.leads()
         assert dead.token is not None
         assert term.token - dead.token >= 2 * SECOND, "tokens follow the store's clock"

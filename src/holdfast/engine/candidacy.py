@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast.engine.leader import Leader
+from holdfast.engine.candidate import Candidate
+from holdfast.engine.leader import LEADER
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
@@ -32,11 +33,11 @@ class Candidacy:
         self._renewer = Renewer(connect, notices)
         self._locks = Locks(session.locks, self._renewer, notices)
         self._scheduler = Scheduler(session.schedules, settings.poll_seconds, notices)
-        self.leader = Leader(self._locks, worker, settings.leader_lease_seconds, notices, self._lead)
+        self.leader = Candidate(self._locks, LEADER, worker, settings.leader_lease_seconds, notices, "leader")
 
     async def stand(self) -> None:
         """Leads whenever it can, until cancelled."""
-        await self.leader.stand()
+        await self.leader.stand(self._lead)
 
     async def close(self) -> None:
         await self._locks.close()

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.context import Context, Link, Stopped
+from holdfast.engine.context import Context, JobLink, Stopped
 from holdfast.engine.echo import Echo, heed
 from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
@@ -40,6 +40,7 @@ from holdfast.engine.frames import (
     frame,
 )
 from holdfast.engine.ids import new_id
+from holdfast.model.events import Event, NewEvent
 from holdfast.model.outcome import Stop, Succeeded, succeed
 from holdfast.model.records import Move, NewJob
 from holdfast.model.retry import Retry
@@ -62,7 +63,7 @@ class Pipe:
             self._connection.sendall(word)
 
 
-class PipeLink(Link):
+class PipeLink(JobLink):
     """The link of a handler in this process to the worker in the parent."""
 
     def __init__(self, pipe: Pipe, assignment: Assignment, task: Any) -> None:
@@ -70,6 +71,7 @@ class PipeLink(Link):
         self.namespace = assignment.namespace
         self.worker = assignment.record.worker or ""
         self.children: list[NewJob] = []
+        self.events: list[NewEvent] = []
         self.is_committed = False
         self.stop_asked: Stop | None = None
         self._pipe = pipe
@@ -97,9 +99,14 @@ class PipeLink(Link):
         self.children.append(job)
         return job.id
 
+    def emit(self, event: Event[Any]) -> str:
+        new = event.stored(new_id(), self._task.app.settings.payload_bytes)
+        self.events.append(new)
+        return new.id
+
     def success(self, value: object) -> Move:
         result = committed_result(self._task.definition, value, self._assignment.result_bytes)
-        return succeed(self.record, 0, Succeeded(result, tuple(self.children)))
+        return succeed(self.record, 0, Succeeded(result, tuple(self.children), tuple(self.events)))
 
     def committed(self) -> None:
         self.is_committed = True
@@ -143,7 +150,7 @@ def perform(pipe: Pipe, assignment: Assignment) -> Returned | Raised | Ceased:
         task.app.serve_handler(store=assignment.store, namespace=assignment.namespace)
         link = PipeLink(pipe, assignment, task)
         value = _call(task.definition, link, task.app.state)
-        return Returned(link.result(value), link.children, link.is_committed)
+        return Returned(link.result(value), link.children, link.events, link.is_committed)
     except asyncio.CancelledError:
         return Ceased()
     except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt

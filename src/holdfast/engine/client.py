@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 from uuid import UUID
 
+from holdfast.engine.emitter import Emitter
 from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
@@ -22,6 +23,7 @@ from holdfast.model.errors import (
     StateConflict,
     VersionConflict,
 )
+from holdfast.model.events import Event, NewEvent, check_event
 from holdfast.model.explanation import Explanation, Surroundings, explain
 from holdfast.model.job import Attempt, Job, ResultSource
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
@@ -88,6 +90,7 @@ class Client:
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
         self._clock = clock
+        self._emitter = Emitter(session.events, settings.enqueue_timeout_seconds)
         self._enqueuer = Enqueuer(
             session.jobs, batch=settings.batch, timeout=settings.enqueue_timeout_seconds
         )
@@ -110,13 +113,18 @@ class Client:
         """Stores the job of a call; the job as it then stands."""
         return self.job((await self.enqueue(call.to_new_job(new_id()))).record)
 
-    async def enqueue_many(self, calls: Iterable[Call]) -> list[Job[Any]]:
+    async def enqueue_many(
+        self, calls: Iterable[Call], *, events: Sequence[Event[Any]] = ()
+    ) -> list[Job[Any]]:
         """Stores many, a batch per commit. A conflict is raised after the others are stored.
 
-        If the store fails after some batches it is OutcomeUnknown, which says how many jobs are stored; with
-        ids or keys of their own they can all be given again.
+        With `events`, these and all the jobs are stored in one commit. Otherwise, if the store fails after
+        some batches it is OutcomeUnknown, which says how many jobs are stored; with ids or keys of their own
+        they can all be given again.
         """
         checked = check_calls(calls)
+        if events:
+            return await self._enqueue_with(_new_jobs(checked), events)
         size = self.settings.batch
         batches = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
         # The first of two jobs with one key is the one that counts.
@@ -131,6 +139,20 @@ class Client:
         if refused is not None:
             refuse(*refused)
         return made
+
+    async def _enqueue_with(self, jobs: list[NewJob], events: Sequence[Event[Any]]) -> list[Job[Any]]:
+        limit = self.settings.payload_bytes
+        new = [check_event(event).stored(new_id(), limit) for event in events]
+        answers = await self._emitter.append(new, jobs)
+        for job, added in zip(jobs, answers, strict=True):
+            if added.conflict is not None:
+                refuse(job, added)
+        return [self.job(added.record) for added in answers]
+
+    async def emit(self, events: Sequence[NewEvent]) -> list[str]:
+        """Stores events, all of them or none; their ids."""
+        await self._emitter.append(events)
+        return [event.id for event in events]
 
     def job(self, record: JobRecord) -> Job[Any]:
         return _make_job(record, self._source)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 from msgspec.structs import replace
 
 from holdfast.model.errors import ConfigurationError, LeaseLost
+from holdfast.model.events import Event, check_event
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop
@@ -39,8 +40,6 @@ class Link(Protocol):
     """The context's way to the worker that runs the attempt."""
 
     record: JobRecord
-    namespace: str
-    worker: str
 
     @property
     def stop(self) -> Stop | None: ...
@@ -49,12 +48,33 @@ class Link(Protocol):
 
     def enqueue(self, call: Call) -> str: ...
 
-    def success(self, value: object) -> Move: ...
-
-    def committed(self) -> None: ...
+    def emit(self, event: Event[Any]) -> str: ...
 
     @property
     def transactions(self) -> Transactions | None: ...
+
+    async def complete_in(self, transactions: Transactions, connection: Any, value: object) -> Verdict:
+        """Records the success of this attempt as part of an open transaction."""
+        ...
+
+    def complete_in_sync(self, transactions: Transactions, connection: Any, value: object) -> Verdict: ...
+
+    def committed(self) -> None: ...
+
+
+class JobLink(Link, Protocol):
+    """The way of an attempt at a job, whose success is a move."""
+
+    namespace: str
+    worker: str
+
+    def success(self, value: object) -> Move: ...
+
+    async def complete_in(self, transactions: Transactions, connection: Any, value: object) -> Verdict:
+        return await transactions.move_in(connection, self.namespace, self.worker, self.success(value))
+
+    def complete_in_sync(self, transactions: Transactions, connection: Any, value: object) -> Verdict:
+        return transactions.move_in_sync(connection, self.namespace, self.worker, self.success(value))
 
 
 class Transaction:
@@ -138,6 +158,10 @@ class Context(Generic[S]):
         """Enqueues a job together with this one's success, or not at all. Gives its id."""
         return self._link.enqueue(check_call(call))
 
+    def emit(self, event: Event[Any]) -> str:
+        """Emits an event together with this job's success, or not at all. Gives its id."""
+        return self._link.emit(check_event(event))
+
     @property
     def log(self) -> JobLog:
         record = self._record
@@ -186,19 +210,16 @@ class Context(Generic[S]):
         self._link.committed()
 
     async def _complete_in(self, transactions: Transactions, connection: Any, value: object) -> None:
-        link = self._link
-        verdict = await transactions.move_in(connection, link.namespace, link.worker, link.success(value))
-        self._insist(verdict)
+        self._insist(await self._link.complete_in(transactions, connection, value))
 
     def _complete_in_sync(self, transactions: Transactions, connection: Any, value: object) -> None:
-        link = self._link
-        verdict = transactions.move_in_sync(connection, link.namespace, link.worker, link.success(value))
-        self._insist(verdict)
+        self._insist(self._link.complete_in_sync(transactions, connection, value))
 
     def _insist(self, verdict: Verdict) -> None:
         if verdict is not Verdict.ACCEPTED:
             raise LeaseLost(
-                f"job {self._record.id}, run {self.run}: the lease is no longer held, so this must not commit"
+                f"{self._record.task} {self._record.id}, run {self.run}: the lease is no longer held, "
+                "so this must not commit"
             )
 
     def _transactions(self) -> Transactions:

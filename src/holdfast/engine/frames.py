@@ -7,6 +7,7 @@ from typing import TypeAlias, Union
 
 import msgspec
 
+from holdfast.model.events import NewEvent
 from holdfast.model.records import JobRecord, NewJob
 
 HEADER = struct.Struct("!I")
@@ -53,6 +54,7 @@ class Returned(msgspec.Struct, tag="returned"):
 
     result: bytes | None
     children: list[NewJob]
+    events: list[NewEvent]
     committed: bool
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from holdfast.model.events import NewEvent
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord, NewJob
 from holdfast.model.task import TaskDefinition
@@ -58,6 +59,7 @@ class Hold:
         "committed",
         "definition",
         "ended",
+        "events",
         "given_up",
         "missed",
         "progress",
@@ -89,6 +91,7 @@ class Hold:
         self.given_up = False
         self.task: asyncio.Task[None] | None = None
         self.children: list[NewJob] | None = None
+        self.events: list[NewEvent] | None = None
         self.committed = False
         self.progress: float | None = None
         self.progress_note: str | None = None

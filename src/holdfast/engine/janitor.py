@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
+from holdfast.engine.events import needed
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import StoreError
 from holdfast.model.outcome import reclaim
@@ -40,6 +41,7 @@ class Janitor:
         notices: Notices,
         kept: Callable[[], AbstractSet[tuple[str, int]]] = frozenset,
     ) -> None:
+        self._session = session
         self._jobs = session.jobs
         self._fleet = session.fleet
         self._worker = worker
@@ -52,6 +54,7 @@ class Janitor:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._again(self.reclaim, self._settings.reclaim_seconds))
             group.create_task(self._again(self.prune, PRUNE_SECONDS))
+            group.create_task(self._again(self.prune_events, PRUNE_SECONDS))
 
     async def reclaim(self) -> int:
         """Reclaims every job whose lease has expired; how many this one got."""
@@ -75,14 +78,23 @@ class Janitor:
 
     async def prune(self) -> int:
         """Removes finished jobs that are older than retention, in small batches; how many."""
-        total = 0
         older_than = round(self._settings.retention_seconds * SECOND)
-        while removed := await self._jobs.prune(older_than, BATCH):
+        return await self._prune("jobs", lambda: self._jobs.prune(older_than, BATCH))
+
+    async def prune_events(self) -> int:
+        """Removes events that are older than retention and that every group has passed; how many."""
+        older_than = round(self._settings.event_retention_seconds * SECOND)
+        passed = await needed(self._session)
+        return await self._prune("events", lambda: self._session.events.prune(older_than, passed, BATCH))
+
+    async def _prune(self, what: str, remove: Callable[[], Awaitable[int]]) -> int:
+        total = 0
+        while removed := await remove():
             total += removed
             if removed < BATCH:
                 break
         if total:
-            log.info("pruned", extra={"fields": {"jobs": total, "worker": self._worker}})
+            log.info("pruned", extra={"fields": {what: total, "worker": self._worker}})
         return total
 
     async def _again(self, work: Callable[[], Awaitable[int]], pause: float) -> NoReturn:

@@ -93,7 +93,7 @@ class Processes:
     def _outcome(self, hold: Hold, word: Said) -> Outcome:
         if isinstance(word, Returned):
             hold.committed = word.committed
-            return Succeeded(word.result, tuple(word.children))
+            return Succeeded(word.result, tuple(word.children), tuple(word.events))
         if isinstance(word, Raised):
             return Failed(word.reason, word.error, _exception(word))
         return outcome_of(asyncio.CancelledError(), hold, self._runner.settings.error_bytes)

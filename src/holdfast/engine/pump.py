@@ -78,7 +78,7 @@ class Pump:
         self._registration = Registration(session.fleet, worker, settings)
         self._reviewed = 0.0
         self._ticked = 0.0
-        self._is_stopping = False
+        self.is_stopping = False
         self._was_cut_off = False
         self._has_given_up = False
         self._failure: Exception | None = None
@@ -149,7 +149,7 @@ class Pump:
 
         Then they are told to stop, have `kill_seconds` for that, and the store as long again to hear of it.
         """
-        self._is_stopping = True
+        self.is_stopping = True
         self._standing.end()
         self.slots.shut()
         if grace > 0:
@@ -232,7 +232,7 @@ class Pump:
         slots = self.slots
         if len(self._outbox) or self._second.is_busy or self._confirmations:
             return False
-        if self._is_stopping:
+        if self.is_stopping:
             return not slots.buffer and slots.running <= slots.stuck and not self._standing.is_to_end
         if not until_idle or self._appetite.hungry or not self._registration.holds:
             return False
@@ -245,7 +245,7 @@ class Pump:
             self._inbox.take_in()
             return
         want = None
-        if not self._is_stopping and (appetite.hungry or self._outbox):
+        if not self.is_stopping and (appetite.hungry or self._outbox):
             want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + self._asked)
         if now() - self._reviewed > REVIEW_SECONDS:
             self._review()
@@ -278,7 +278,7 @@ class Pump:
                     appetite.hungry = True
                 return
             self._registration.holds = True
-        if self._inbox.claimed > FEW and appetite.hungry and not self._is_stopping:
+        if self._inbox.claimed > FEW and appetite.hungry and not self.is_stopping:
             # The next tick leaves first; the store works on it while this answer is taken in.
             self._loop.call_soon(self._inbox.take_in)
         else:
@@ -321,7 +321,7 @@ class Pump:
         log.error("attempt does not stop; its slot stays taken", extra={"fields": fields})
         if self._notices:
             self._notices.tell("stuck", record=hold.record)
-        if len(self.slots.stuck) >= self.slots.concurrency and not self._is_stopping:
+        if len(self.slots.stuck) >= self.slots.concurrency and not self.is_stopping:
             log.critical("all slots are stuck; ending", extra={"fields": {"worker": self._worker.id}})
             self.fail()
         self._kick.set()
@@ -386,7 +386,7 @@ class Pump:
             return False
         if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
             return False
-        may_claim = not self._is_stopping and self._registration.holds
+        may_claim = not self.is_stopping and self._registration.holds
         has_room = slots.free > slots.waiting + self._asked
         if self._standing.is_to_end:
             return True

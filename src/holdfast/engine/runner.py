@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.engine.context import Context, Link
+from holdfast.engine.context import Context, JobLink
 from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ids import new_id
+from holdfast.model.events import Event
 from holdfast.model.outcome import Failed, Outcome, Stop, Stopped, Succeeded, succeed
 from holdfast.model.records import JobRecord, Move
 from holdfast.model.settings import Settings
@@ -36,7 +37,7 @@ def stopped(hold: Hold, stop: Stop) -> Outcome:
     return Stopped(stop)
 
 
-class HoldLink(Link):
+class HoldLink(JobLink):
     """The link of a handler that runs in this process."""
 
     def __init__(self, hold: Hold, runner: Runner) -> None:
@@ -69,10 +70,19 @@ class HoldLink(Link):
         hold.children.append(job)
         return job.id
 
+    def emit(self, event: Event[Any]) -> str:
+        new = event.stored(new_id(), self._runner.settings.payload_bytes)
+        hold = self._hold
+        if hold.events is None:
+            hold.events = []
+        hold.events.append(new)
+        return new.id
+
     def success(self, value: object) -> Move:
         hold = self._hold
         result = committed_result(hold.definition, value, self._runner.settings.result_bytes)
-        return succeed(hold.record, hold.elapsed() or 0, Succeeded(result, tuple(hold.children or ())))
+        done = Succeeded(result, tuple(hold.children or ()), tuple(hold.events or ()))
+        return succeed(hold.record, hold.elapsed() or 0, done)
 
     def committed(self) -> None:
         self._hold.committed = True
@@ -129,4 +139,6 @@ class Runner:
 
     def succeeded(self, hold: Hold, value: object) -> Succeeded:
         result = encoded_result(hold.definition, value, self.settings.result_bytes)
-        return Succeeded(result, () if hold.children is None else tuple(hold.children))
+        if hold.children is None and hold.events is None:
+            return Succeeded(result)
+        return Succeeded(result, tuple(hold.children or ()), tuple(hold.events or ()))

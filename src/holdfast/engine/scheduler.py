@@ -13,6 +13,7 @@ from holdfast.engine.notices import Notices
 from holdfast.model import schedule as rules
 from holdfast.model.errors import LeaseLost
 from holdfast.model.plan import decode
+from holdfast.model.progress import PREFIX
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.model.timing import SECOND
@@ -66,7 +67,7 @@ class Scheduler:
         self._tell(told, writes, verdicts)
         if len(writes) == BATCH or len(writes) < len(told.records):
             return 0.0
-        if not writes and told.next_look is None and not (await self._schedules.list("", 1)).records:
+        if not writes and told.next_look is None and not await self._has_any():
             return self._poll * SELDOM
         looks = [write.look_at - told.now for write in writes if write.look_at is not None]
         if told.next_look is not None:
@@ -75,6 +76,11 @@ class Scheduler:
         if Verdict.REFUSED in verdicts:
             pauses.append(SOONEST)
         return min(pauses)
+
+    async def _has_any(self) -> bool:
+        """Whether there are schedules at all."""
+        first = (await self._schedules.list("", 1)).records
+        return bool(first) and first[0].name < PREFIX
 
     def _decided(self, told: Schedules) -> list[ScheduleWrite]:
         """What to write of those that are due: the first of them, if all are too much for once."""

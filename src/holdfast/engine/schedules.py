@@ -16,6 +16,7 @@ from holdfast.model import schedule as rules
 from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
 from holdfast.model.names import check_name
 from holdfast.model.plan import Plan, ScheduleInfo, decode, is_paused
+from holdfast.model.progress import PREFIX
 from holdfast.model.records import Verdict
 from holdfast.model.recurrence import Recurrence, upcoming
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleState
@@ -184,7 +185,8 @@ class Schedules:
         found: list[ScheduleInfo] = []
         after = ""
         while True:
-            page = (await self._store.list(after, _PAGE)).records
+            stored = (await self._store.list(after, _PAGE)).records
+            page = [record for record in stored if record.name < PREFIX]
             found += _readable(page)
             if len(page) < _PAGE:
                 return found

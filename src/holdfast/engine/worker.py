@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
+from holdfast.engine.consumers import Consumers
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
@@ -26,6 +27,7 @@ from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Rotating, Strategy
+from holdfast.model.subscription import Subscription
 from holdfast.model.task import Registry
 from holdfast.model.timing import SECOND
 from holdfast.store import Session, Store
@@ -54,6 +56,7 @@ class Worker:
         notices: Notices,
         strategy: Strategy | None = None,
         state: Any = None,
+        subscriptions: Sequence[Subscription] = (),
         results: Results | None = None,
         opening: AbstractAsyncContextManager[Any] | None = None,
         on_startup: Hook | None = None,
@@ -69,6 +72,7 @@ class Worker:
         self._settings = settings
         self._notices = notices
         self._state = state
+        self._subscriptions = subscriptions
         self._results = results
         self._opening = opening
         self._on_startup = on_startup
@@ -78,6 +82,7 @@ class Worker:
         self._starting: asyncio.Timeout | None = None
         self._ledger: Ledger | None = None
         self._pump: Pump | None = None
+        self._consumers: Consumers | None = None
         self._was_stopped = False
         self._signal: signal.Signals | None = None
         self._embedded: asyncio.Task[int] | None = None
@@ -103,7 +108,10 @@ class Worker:
     def stop(self, grace: float | None = None) -> None:
         """Asks the worker to end; running jobs get `grace` seconds, by default the setting."""
         if self._pump is not None:
-            self._pump.stop(self._settings.grace_seconds if grace is None else grace)
+            grace = self._settings.grace_seconds if grace is None else grace
+            self._pump.stop(grace)
+            if self._consumers is not None:
+                self._consumers.stop(grace)
         elif self._starting is not None and not self._starting.expired():
             self._was_stopped = True
             self._starting.reschedule(asyncio.get_running_loop().time())
@@ -136,9 +144,9 @@ class Worker:
         self._begin_anew()
         try:
             async with AsyncExitStack() as stack:
-                pump = await self._start_up(stack)
-                if pump is not None:
-                    await self._serve(pump, until_idle=until_idle, ready=ready)
+                make_pump = await self._start_up(stack)
+                if make_pump is not None:
+                    await self._serve(make_pump, until_idle=until_idle, ready=ready)
         finally:
             self._is_running = False
         return self.exit_code
@@ -152,15 +160,15 @@ class Worker:
         self._signal = None
         self._was_stopped = False
 
-    async def _start_up(self, stack: AsyncExitStack) -> Pump | None:
+    async def _start_up(self, stack: AsyncExitStack) -> Callable[[], Pump] | None:
         """All that comes before the first job; None if the worker was stopped meanwhile."""
         self._starting = starting = asyncio.timeout(None)
         try:
             async with starting:
-                pump = await self._prepare(stack)
+                make_pump = await self._prepare(stack)
             # One that was asked to stop in the very turn in which it was ready has not been interrupted.
             if not self._was_stopped:
-                return pump
+                return make_pump
         except TimeoutError:
             if not starting.expired():
                 raise
@@ -169,7 +177,7 @@ class Worker:
         log.info("stopped before it had started", extra={"fields": {"worker": self.id}})
         return None
 
-    async def _prepare(self, stack: AsyncExitStack) -> Pump:
+    async def _prepare(self, stack: AsyncExitStack) -> Callable[[], Pump]:
         store, settings, notices = self._store, self._settings, self._notices
         outage = Outage(self.id, notices, "start_failed")
         session, heartbeat = await reached(stack, outage, self._join)
@@ -178,13 +186,20 @@ class Worker:
         if self._on_shutdown is not None:
             stack.push_async_callback(self._on_shutdown)
         runner = Runner(settings, self._state, store.transactions, heartbeat.nudge)
-        self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
-        pump = Pump(
-            session, self.record, self._registry, settings, runner, self._ledger, notices, self._strategy
+        self._consumers = Consumers(
+            store, session, self._subscriptions, settings, notices, self.id, self._state
         )
-        if not heartbeat.is_alive:
-            pump.fail()
-        return pump
+
+        def make_pump() -> Pump:
+            self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
+            pump = Pump(
+                session, self.record, self._registry, settings, runner, self._ledger, notices, self._strategy
+            )
+            if not heartbeat.is_alive:
+                pump.fail()
+            return pump
+
+        return make_pump
 
     async def _join(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
         """All that the start needs of the store."""
@@ -209,15 +224,26 @@ class Worker:
             await stack.enter_async_context(self._opening)
         return session, heartbeat
 
-    async def _serve(self, pump: Pump, *, until_idle: bool, ready: asyncio.Event | None) -> None:
-        self._pump = pump
+    async def _serve(
+        self, make_pump: Callable[[], Pump], *, until_idle: bool, ready: asyncio.Event | None
+    ) -> None:
+        consumers = self._consumers
+        assert consumers is not None
+        pump = self._pump = make_pump()
         try:
             self._say("worker started", "worker_started", queues=",".join(self.record.queues))
             if ready is not None:
                 ready.set()
+            if not until_idle:
+                consumers.start()
             await pump.serve(until_idle=until_idle)
+            while until_idle and not pump.is_stopping and await consumers.drain():
+                pump = self._pump = make_pump()
+                await pump.serve(until_idle=True)
         finally:
-            self._ledger = self._pump = None
+            consumers.stop(0)
+            await consumers.close()
+            self._ledger = self._pump = self._consumers = None
             self._is_wedged = any(hold.stop is not Stop.SHUTDOWN for hold in pump.slots.stuck)
             self.exit_code = self._code_after(pump)
             self._say("worker stopped", "worker_stopped", exit_code=self.exit_code)

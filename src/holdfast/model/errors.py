@@ -4,6 +4,8 @@ HoldfastError
 ├── ConfigurationError          a setting is wrong; the message names it
 ├── InvalidJob                  a job was refused at enqueue; `field` names the part
 │   └── PayloadTooLarge
+├── InvalidEvent                an event was refused before it was stored; `field` names the part
+├── Undeliverable               a relay cannot hand on an event, however often it tries
 ├── Undecodable                 a stored payload or result does not fit its type; `field` names the part
 ├── UnknownTask                 no task of that name is registered
 ├── InvalidTransition           a state change that the lifecycle does not allow
@@ -13,6 +15,7 @@ HoldfastError
 │   ├── IdConflict              the job id belongs to other work
 │   └── StateConflict           the job is in a state in which this cannot be done
 ├── ScheduleGone                no schedule of that name is stored
+├── GroupGone                   no group of that name has consumed events
 ├── LeaseLost                   the attempt no longer owns its job; final, never retried
 ├── InvalidLock                 a lock was refused before it was asked for; `field` names the part
 ├── LockTimeout                 the lock was not to be had in the time given
@@ -23,6 +26,7 @@ HoldfastError
 │   │   └── StoreFull           no space left
 │   ├── OutcomeUnknown          it may or may not have been done; repeat with the same id or key
 │   └── SchemaMismatch          the schema is missing, too old or too new for this version
+├── DeliveryFailed              relayed events were not acknowledged; the same again may work
 ├── ResultError
 │   ├── JobFailed
 │   ├── JobCancelled
@@ -60,6 +64,22 @@ class PayloadTooLarge(InvalidJob):
     """The encoded arguments are larger than the limit."""
 
 
+class InvalidEvent(HoldfastError, ValueError):
+    """An event was refused before it was stored."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class Undeliverable(HoldfastError):
+    """A relay cannot hand on an event, however often it tries."""
+
+    def __init__(self, event_id: str, message: str) -> None:
+        super().__init__(f"event {event_id}: {message}")
+        self.event_id = event_id
+
+
 class Undecodable(HoldfastError, ValueError):
     """What is stored does not fit the types of the task."""
 
@@ -94,6 +114,10 @@ class IdConflict(Conflict):
 
 class StateConflict(Conflict):
     """The job is in a state in which this cannot be done."""
+
+
+class GroupGone(HoldfastError, LookupError):
+    """No group of that name has consumed events."""
 
 
 class ScheduleGone(HoldfastError, LookupError):
@@ -142,6 +166,10 @@ class OutcomeUnknown(StoreError):
 
 class SchemaMismatch(StoreError):
     """The schema is missing, too old, or too new for this version of Holdfast."""
+
+
+class DeliveryFailed(HoldfastError):
+    """Whom events are relayed to did not acknowledge them. The same again may work."""
 
 
 class ResultError(HoldfastError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.model import lifecycle
+from holdfast.model.events import NewEvent
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import JobRecord, Move, NewJob
 from holdfast.model.retry import Again, Failure, Retry, RetryStrategy
@@ -29,6 +30,7 @@ class Succeeded:
 
     result: bytes | None
     children: tuple[NewJob, ...] = ()
+    events: tuple[NewEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def succeed(record: JobRecord, elapsed: int, outcome: Succeeded) -> Move:
         lost=record.lost,
         result=outcome.result,
         children=outcome.children,
+        events=outcome.events,
     )
 
 
@@ -94,11 +97,9 @@ def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, rando
     A strategy that itself fails, or gives what is no answer, ends the job, and the reason says so.
     """
     failures = record.failures + 1
-    again, reason = None, outcome.reason
-    try:
-        again = _checked(_decide(record, failures, outcome.exception, policy.retry, random))
-    except BaseException as error:  # noqa: BLE001  a strategy is user code
-        reason = f"{reason}; not retried, because its retry strategy failed: {type(error).__name__}"
+    failure = Failure(failures, record.run, record.task, outcome.exception)
+    again, flaw = decide_again(failure, policy.retry, random)
+    reason = f"{outcome.reason}{flaw}"
     move = Move(
         job=record.id,
         token=record.token,
@@ -120,12 +121,19 @@ def fail(record: JobRecord, elapsed: int, outcome: Failed, policy: Policy, rando
     return move
 
 
-def _decide(
-    record: JobRecord, failures: int, exception: BaseException | None, strategy: RetryStrategy, random: float
-) -> Again | None:
+def decide_again(failure: Failure, strategy: RetryStrategy, random: float) -> tuple[Again | None, str]:
+    """Whether and when to try again, and what to add to the reason if the strategy itself failed."""
+    try:
+        return _checked(_decide(failure, strategy, random)), ""
+    except BaseException as error:  # noqa: BLE001  a strategy is user code
+        return None, f"; not retried, because its retry strategy failed: {type(error).__name__}"
+
+
+def _decide(failure: Failure, strategy: RetryStrategy, random: float) -> Again | None:
+    exception = failure.error
     if isinstance(exception, Retry) and not exception.count:
         return Again(exception.after, count=False)
-    again = strategy.decide(Failure(failures, record.run, record.task, exception), random)
+    again = strategy.decide(failure, random)
     if again is not None and isinstance(exception, Retry):
         return Again(exception.after, again.count)
     return again

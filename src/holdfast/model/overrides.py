@@ -25,6 +25,7 @@ class Overrides(TypedDict, total=False):
     reclaim_seconds: float | None
     lost_limit: int | None
     retention_seconds: float | None
+    event_retention_seconds: float | None
     key_ttl_seconds: float | None
     enqueue_timeout_seconds: float | None
     payload_bytes: int | None

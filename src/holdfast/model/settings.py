@@ -47,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reclaim_seconds: float = 2.0
     lost_limit: int = 5
     retention_seconds: float = 7 * 86_400.0
+    event_retention_seconds: float = 7 * 86_400.0
+    """How long events are kept, at least; longer while a group has not passed them."""
     key_ttl_seconds: float = 86_400.0
     enqueue_timeout_seconds: float = 10.0
 
@@ -78,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "reclaim_seconds": (0.05, 5),
             "lost_limit": (1, 1_000),
             "retention_seconds": (0, 10 * 366 * 86_400),
+            "event_retention_seconds": (0, 100 * 366 * 86_400),
             "key_ttl_seconds": (0, 10 * 366 * 86_400),
             "enqueue_timeout_seconds": (0.05, 3600),
             "payload_bytes": (1, 16 * 1_048_576),

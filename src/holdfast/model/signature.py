@@ -42,7 +42,7 @@ class Signature:
         self._python = inspect.signature(function)
         hints = self._hints(function, names)
         parameters = list(self._python.parameters.values())
-        self.takes_context = bool(parameters) and _is_context(hints.get(parameters[0].name))
+        self.takes_context = bool(parameters) and is_context(hints.get(parameters[0].name))
         if self.takes_context:
             del parameters[0]
             self._python = self._python.replace(parameters=parameters)
@@ -148,7 +148,7 @@ class Signature:
                     f"task {self._where}: {each} cannot be checked at enqueue; name the parameters, or take "
                     "a list or a dict"
                 )
-            if _is_context(hints.get(each.name)):
+            if is_context(hints.get(each.name)):
                 raise ConfigurationError(f"task {self._where}: Context must be the first parameter")
 
     def _struct(self, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Any:
@@ -181,6 +181,6 @@ def _giver(value: object) -> Callable[[], object]:
     return lambda: value
 
 
-def _is_context(annotation: object) -> bool:
+def is_context(annotation: object) -> bool:
     kind = cast(object, typing.get_origin(annotation)) or annotation
     return isinstance(kind, type) and getattr(kind, "__holdfast_context__", False) is True

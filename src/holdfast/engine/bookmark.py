@@ -1,0 +1,113 @@
+"""Where a group stands in a topic, as it is stored: read once, then written under the term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.engine.hold import now
+from holdfast.engine.ids import new_id
+from holdfast.model.errors import LeaseLost, VersionConflict
+from holdfast.model.events import NewEvent
+from holdfast.model.progress import Progress, Subscriber, as_write, decode, record_name
+from holdfast.model.records import NewJob, Verdict
+from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite, Term, as_written
+from holdfast.model.timing import SECOND
+from holdfast.store import ScheduleStore
+
+_TRIES = 20
+
+Change = Callable[[Progress], Progress]
+
+
+class Bookmark:
+    """The progress of one subscriber under one term.
+
+    Only the holder of the term moves the offset and takes lanes in or out; operators may write to the lanes
+    that wait at any time. So the offset may run ahead of what is stored, and is put on top of whatever that
+    has become.
+    """
+
+    def __init__(self, schedules: ScheduleStore, subscriber: Subscriber, term: Term) -> None:
+        self._schedules = schedules
+        self._term = term
+        self._record: ScheduleRecord | None = None
+        self._clock = 0, 0.0
+        self.subscriber = subscriber
+        self.progress = Progress(offset=0)
+        self.saved = now()
+
+    @property
+    def term(self) -> Term:
+        return self._term
+
+    @property
+    def version(self) -> int:
+        """Of what was last seen in the store."""
+        return 0 if self._record is None else self._record.version
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the offset has run ahead of the store."""
+        return self._record is None or decode(self._record)[1].offset < self.progress.offset
+
+    def moment(self) -> int:
+        """The store's now, as far as it is known here."""
+        told, at = self._clock
+        return told + round((now() - at) * SECOND)
+
+    async def load(self) -> bool:
+        """Reads what is stored; whether anything is."""
+        told = await self._schedules.get([record_name(self.subscriber.group, self.subscriber.topic)])
+        self._clock = told.now, now()
+        self._record = told.records[0] if told.records else None
+        if self._record is None:
+            return False
+        _, stored = decode(self._record)
+        self.progress = replace(stored, offset=max(stored.offset, self.progress.offset))
+        return True
+
+    def passed(self, position: int) -> None:
+        """Goes on, and tells the store later."""
+        self.progress = self.progress.passed(position)
+
+    def write(
+        self, progress: Progress, jobs: Sequence[NewJob] = (), events: Sequence[NewEvent] = ()
+    ) -> ScheduleWrite:
+        """What would store that progress, and add what belongs to it."""
+        write = as_write(self.subscriber, progress, self._record, new_id())
+        return replace(write, jobs=tuple(jobs), events=tuple(events))
+
+    async def save(
+        self,
+        change: Change = lambda progress: progress,
+        jobs: Sequence[NewJob] = (),
+        events: Sequence[NewEvent] = (),
+    ) -> None:
+        """Stores what the change makes of the progress. LeaseLost if the term is over."""
+        for _ in range(_TRIES):
+            progress = change(self.progress)
+            write = self.write(progress, jobs, events)
+            verdicts = await self._schedules.write([write], self._term)
+            if verdicts is None:
+                raise LeaseLost(f"the term {self._term.token} of {self._term.lock} is over")
+            if verdicts == [Verdict.ACCEPTED]:
+                self._record = as_written(write)
+                self.progress = progress
+                self.saved = now()
+                return
+            await self.load()
+        raise VersionConflict(f"{self._term.lock} was changed by others {_TRIES} times in a row")
+
+
+def readable(records: Sequence[ScheduleRecord]) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:
+    """Those of the records that this version can read."""
+    found: list[tuple[ScheduleRecord, Subscriber, Progress]] = []
+    for record in records:
+        try:
+            found.append((record, *decode(record)))
+        except msgspec.MsgspecError:
+            continue
+    return found

@@ -1,0 +1,319 @@
+"""Tells one group of the events of one topic: in order, each until it is dealt with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from holdfast.engine.bookmark import Bookmark, Change
+from holdfast.engine.candidate import pause_after
+from holdfast.engine.delivery import Delivery, call
+from holdfast.engine.failures import one_line
+from holdfast.engine.hold import now
+from holdfast.engine.notices import Notices
+from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
+from holdfast.model.events import EventRecord
+from holdfast.model.outcome import decide_again
+from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, Waiting, aggregate_of, lane_of
+from holdfast.model.retry import Failure
+from holdfast.model.scheduling import Term
+from holdfast.model.settings import Settings
+from holdfast.model.subscription import Relay, Subscription
+from holdfast.model.timing import SECOND
+from holdfast.store import Session, Transactions
+
+log = logging.getLogger("holdfast.events")
+
+BATCH = 200
+SAVE_SECONDS = 0.05
+"""How often the offset is stored, at least, while events are handled: those may come twice after a crash."""
+
+
+class Consumer:
+    """One subscription's part in a worker. Whoever calls holds its lock, and says under which term."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        session: Session,
+        transactions: Transactions | None,
+        settings: Settings,
+        notices: Notices,
+        worker: str,
+        state: Any,
+    ) -> None:
+        self.subscription = subscription
+        self.woken = asyncio.Event()
+        self.handled = 0
+        self.is_following = False
+        self._session = session
+        self._transactions = transactions
+        self._settings = settings
+        self._notices = notices
+        self._worker = worker
+        self._state = state
+        self._is_stopping = False
+        self._failed = 0
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock that says who consumes."""
+        name = f"holdfast.on:{self.subscription.group}:{self.subscription.topic}"
+        return name if len(name) <= 200 else f"holdfast.on:{blake2b(name.encode()).hexdigest()}"
+
+    def stop(self) -> None:
+        """Ends after the event that is being handled."""
+        self._is_stopping = True
+        self.woken.set()
+
+    async def follow(self, term: Term) -> None:
+        """Deals with events as they come, until stopped. LeaseLost if the term is over."""
+        self.is_following = True
+        try:
+            bookmark = await self._open(term)
+            while not self._is_stopping:
+                self.woken.clear()
+                if not await self._turn(bookmark):
+                    await self._rest(bookmark)
+            await self._save(bookmark)
+        finally:
+            self.is_following = False
+
+    async def drain(self, term: Term) -> None:
+        """Deals with what is there and due now."""
+        bookmark = await self._open(term)
+        while not self._is_stopping and await self._turn(bookmark):
+            pass
+        await self._save(bookmark)
+
+    async def _open(self, term: Term) -> Bookmark:
+        subscription = self.subscription
+        subscriber = Subscriber(subscription.group, subscription.topic)
+        bookmark = Bookmark(self._session.schedules, subscriber, term)
+        if not await bookmark.load():
+            offset = await self._session.events.last() if subscription.start == "last" else 0
+            await bookmark.save(lambda _: Progress(offset=offset))
+        return bookmark
+
+    async def _turn(self, bookmark: Bookmark) -> bool:
+        """Deals with some of what is there; whether there may be more."""
+        relay = self.subscription.relay
+        went_on = await (self._go_on(bookmark) if relay is None else self._relay(bookmark, relay))
+        return await self._try_again(bookmark) or went_on
+
+    async def _go_on(self, bookmark: Bookmark) -> bool:
+        """Deals with what comes next."""
+        if len(bookmark.progress.waiting) >= MOST_WAITING:
+            return False
+        for event in (events := await self._read(bookmark)):
+            if lane_of(event) in bookmark.progress.waiting:
+                bookmark.passed(event.position)
+            elif not await self._deliver(bookmark, event, 0, _passing(event)):
+                return True
+            if self._is_stopping:
+                return False
+            if now() - bookmark.saved > SAVE_SECONDS:
+                await self._save(bookmark)
+            if len(bookmark.progress.waiting) >= MOST_WAITING:
+                self._say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
+                return True
+        return bool(events)
+
+    async def _try_again(self, bookmark: Bookmark) -> bool:
+        """Goes on with the lanes whose time has come."""
+        lanes = bookmark.progress.due(bookmark.moment())
+        for lane in lanes:
+            if self._is_stopping:
+                return False
+            await self._go_on_in(bookmark, lane)
+        return bool(lanes)
+
+    async def _go_on_in(self, bookmark: Bookmark, lane: str) -> None:
+        """Deals with the head of a lane that waits."""
+        waiting = bookmark.progress.waiting[lane]
+        if bookmark.is_ahead:
+            # What follows in the lane is told from what comes next by the offset.
+            await self._save(bookmark)
+        found = await self._lane(lane, waiting.position)
+        events = [event for event in found if event.position <= bookmark.progress.offset]
+        following = next((event for event in events if event.position > waiting.position), None)
+
+        def change(progress: Progress) -> Progress:
+            return progress.went_on(lane, following, bookmark.moment())
+
+        if waiting.skip or not events or events[0].position != waiting.position:
+            await bookmark.save(change)
+        else:
+            await self._deliver(bookmark, events[0], waiting.failures, change)
+
+    async def _lane(self, lane: str, position: int) -> Sequence[EventRecord]:
+        """The head of the lane and what follows it, if anything does."""
+        events, topic, aggregate = self._session.events, self.subscription.topic, aggregate_of(lane)
+        if aggregate is None:
+            return (await events.read(position - 1, 1, topic=topic)).records
+        found: list[EventRecord] = []
+        after, last = position - 1, await events.last()
+        while len(found) < 2 and after < last:
+            page = await events.read(after, 2, topic=topic, aggregate=aggregate)
+            found += page.records
+            after = page.upto
+        return found
+
+    async def _deliver(self, bookmark: Bookmark, event: EventRecord, failures: int, change: Change) -> bool:
+        """Has the event handled; the change is stored with its success. False if it is to be done again."""
+        delivery = Delivery(
+            event, failures, bookmark, change, self._settings, self._transactions, self._worker
+        )
+        error = await self._call(delivery)
+        if delivery.is_joined or delivery.was_refused:
+            await bookmark.load()
+            if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
+                self._count(event)
+                return True
+            if delivery.was_refused:
+                await self._insist(bookmark.term)
+                return False
+            error = error or RuntimeError("the handler ended, but its transaction was not committed")
+        if error is not None:
+            await self._set_aside(bookmark, event, failures, error, passes=True)
+            return True
+        if delivery.jobs or delivery.events or lane_of(event) in bookmark.progress.waiting:
+            await bookmark.save(change, delivery.jobs, delivery.events)
+        else:
+            bookmark.progress = change(bookmark.progress)
+        self._count(event)
+        return True
+
+    async def _insist(self, term: Term) -> None:
+        """Raises LeaseLost if the term is over."""
+        holder = await self._session.locks.holder(term.lock)
+        if holder is None or (holder.owner, holder.token) != (term.owner, term.token):
+            raise LeaseLost(f"the term {term.token} of {term.lock} is over")
+
+    async def _call(self, delivery: Delivery) -> BaseException | None:
+        """What the handler raised. Being cancelled from outside passes through."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        try:
+            await call(self.subscription, delivery, self._state, self._settings.kill_seconds)
+        except asyncio.CancelledError as error:
+            if task.cancelling() > cancelling:
+                raise
+            return error
+        except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
+            return error
+        return None
+
+    async def _set_aside(
+        self, bookmark: Bookmark, event: EventRecord, failures: int, error: BaseException, *, passes: bool
+    ) -> None:
+        """Has the event's lane wait. With `passes` the group goes on behind it."""
+        failures += 1
+        reason = one_line(f"{type(error).__name__}: {error}")
+        again = None
+        if not isinstance(error, Undecodable | Undeliverable):
+            failure = Failure(failures, failures, self.subscription.name, error)
+            again, flaw = decide_again(failure, self.subscription.retry, random.random())
+            reason += flaw
+        if again is not None and not again.count:
+            failures -= 1
+        moment, lane = bookmark.moment(), lane_of(event)
+        waiting = Waiting(
+            position=event.position,
+            event=event.id,
+            failures=failures,
+            retry_at=None if again is None else moment + round((again.after or 0) * SECOND),
+            reason=reason,
+            since=moment,
+        )
+
+        def change(progress: Progress) -> Progress:
+            after = progress.set_aside(lane, waiting)
+            return after.passed(event.position) if passes else after
+
+        await bookmark.save(change)
+        facts = {"event": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
+        self._say("event failed", "event_failed", **facts)
+        if again is None:
+            self._say("event parked; replay or skip it", "event_parked", **facts)
+
+    async def _relay(self, bookmark: Bookmark, relay: Relay) -> bool:
+        """Hands a batch on; if that fails, the same again after a while."""
+        found = await self._read(bookmark)
+        events = [event for event in found if lane_of(event) not in bookmark.progress.waiting]
+        began = now()
+        try:
+            if events:
+                await relay(events)
+        except Undeliverable as error:
+            event = next(event for event in events if event.id == error.event_id)
+            await self._set_aside(bookmark, event, 0, error, passes=False)
+            return True
+        except Exception as error:  # noqa: BLE001  whatever it is, nothing was passed
+            self._failed += 1
+            pause = pause_after(self._failed)
+            facts = {"error": one_line(f"{type(error).__name__}: {error}"), "pause": round(pause, 3)}
+            self._say("events not relayed", "events_not_relayed", **facts)
+            self.woken.clear()
+            await self._wait(pause)
+            return True
+        self._failed = 0
+        if found:
+            await bookmark.save(_passing(found[-1]))
+            self._count(found[-1], len(events), now() - began)
+        return bool(found)
+
+    async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
+        topic = self.subscription.topic
+        return (await self._session.events.read(bookmark.progress.offset, BATCH, topic=topic)).records
+
+    async def _save(self, bookmark: Bookmark) -> None:
+        if bookmark.is_ahead:
+            await bookmark.save()
+
+    async def _rest(self, bookmark: Bookmark) -> None:
+        """Until something may have happened, or a lane is to be tried again."""
+        await self._save(bookmark)
+        pause = self._settings.poll_seconds
+        retry_at = bookmark.progress.next_retry()
+        if retry_at is not None:
+            pause = min(pause, max(0.0, (retry_at - bookmark.moment()) / SECOND))
+        await self._wait(pause)
+        if bookmark.progress.waiting:
+            # An operator may have written to them.
+            await bookmark.load()
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.woken.wait()
+        except TimeoutError:
+            return
+
+    def _count(self, event: EventRecord, count: int = 1, seconds: float | None = None) -> None:
+        self.handled += count
+        if self._notices:
+            facts = {"group": self.subscription.group, "topic": event.topic, "count": count}
+            self._notices.tell("event_consumed", **facts, position=event.position, seconds=seconds)
+
+    def _say(self, text: str, notice: str, **facts: object) -> None:
+        subscription = self.subscription
+        known = {"group": subscription.group, "topic": subscription.topic, "worker": self._worker, **facts}
+        log.warning(text, extra={"fields": known})
+        if self._notices:
+            self._notices.tell(notice, **known)
+
+
+def _passing(event: EventRecord) -> Change:
+    return lambda progress: progress.passed(event.position)
+
+
+def _is_dealt_with(progress: Progress, event: EventRecord) -> bool:
+    """Whether the store has passed the event, and does not have it at the head of a lane."""
+    waiting = progress.waiting.get(lane_of(event))
+    return progress.offset >= event.position and (waiting is None or waiting.position > event.position)

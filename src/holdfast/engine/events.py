@@ -1,0 +1,189 @@
+"""Events and their groups, as applications look at them and steer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.bookmark import readable
+from holdfast.engine.ids import new_id
+from holdfast.model.errors import GroupGone, InvalidEvent, VersionConflict
+from holdfast.model.events import Event, EventRecord
+from holdfast.model.names import check_name
+from holdfast.model.progress import PREFIX, Progress, Subscriber, Waiting, aggregate_of, as_write, record_name
+from holdfast.model.records import Verdict
+from holdfast.model.scheduling import ScheduleRecord
+from holdfast.model.timing import moment
+from holdfast.store import Session
+
+MOST_LISTED = 1_000
+_PAGE = 500
+_TRIES = 20
+
+
+class WaitingInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that failed and holds up what follows of its aggregate; `retry_at` is None if it is parked."""
+
+    event: str
+    position: int
+    aggregate: str | None
+    failures: int
+    retry_at: datetime | None
+    reason: str
+    since: datetime
+
+
+class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group has come with a topic: `offset` is the last position that it has passed.
+
+    `last` is the last position of all topics; `waiting` are those that failed, in their order.
+    """
+
+    group: str
+    topic: str
+    offset: int
+    last: int
+    waiting: list[WaitingInfo]
+
+
+class Events:
+    """The events of a namespace, and the groups that consume them."""
+
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
+
+    async def groups(self) -> list[GroupInfo]:
+        """All groups that ever consumed, by name and topic."""
+        last = await self._session().events.last()
+        found = await subscribers(self._session())
+        return [_info(subscriber, progress, last) for _, subscriber, progress in found]
+
+    async def replay(
+        self, group: str, topic: str | None = None, *, event: str | None = None, aggregate: str | None = None
+    ) -> int:
+        """Has events that failed tried again at once: all of the group, or what is given; how many."""
+        return await self._resume(group, topic, event, aggregate, skip=False)
+
+    async def skip(
+        self, group: str, topic: str | None = None, *, event: str | None = None, aggregate: str | None = None
+    ) -> int:
+        """Leaves out events that failed, so that what follows of their aggregates goes on; how many."""
+        return await self._resume(group, topic, event, aggregate, skip=True)
+
+    async def forget(self, group: str, topic: str) -> bool:
+        """Removes a group that consumes no more, so that events are no longer kept for it."""
+        name = record_name(check_name(group, "group"), check_name(topic, "topic"))
+        return await self._session().schedules.remove(name)
+
+    async def _resume(
+        self, group: str, topic: str | None, event: str | None, aggregate: str | None, *, skip: bool
+    ) -> int:
+        def is_meant(lane: str, waiting: Waiting) -> bool:
+            return event in (None, waiting.event) and aggregate in (None, aggregate_of(lane))
+
+        known = [
+            subscriber
+            for _, subscriber, _ in await subscribers(self._session())
+            if subscriber.group == group and topic in (None, subscriber.topic)
+        ]
+        if not known:
+            raise GroupGone(f"no group {group!a} has consumed that; app.events.groups() has all of them")
+        resumed = [await self._resume_of(subscriber, is_meant, skip=skip) for subscriber in known]
+        return sum(resumed)
+
+    async def _resume_of(
+        self, subscriber: Subscriber, is_meant: Callable[[str, Waiting], bool], *, skip: bool
+    ) -> int:
+        schedules = self._session().schedules
+        for _ in range(_TRIES):
+            told = await schedules.get([record_name(subscriber.group, subscriber.topic)])
+            found = readable(told.records)
+            if not found:
+                return 0
+            record, _, progress = found[0]
+            lanes = [lane for lane, waiting in progress.waiting.items() if is_meant(lane, waiting)]
+            for lane in lanes:
+                progress = progress.resumed(lane, told.now, skip=skip)
+            if not lanes:
+                return 0
+            write = as_write(subscriber, progress, record, new_id())
+            if await schedules.write([write]) == [Verdict.ACCEPTED]:
+                return len(lanes)
+        raise VersionConflict(f"the group {subscriber.group} was changed by others {_TRIES} times in a row")
+
+    async def list(
+        self,
+        topic: str | None = None,
+        *,
+        aggregate: str | None = None,
+        after: int = 0,
+        limit: int = 50,
+    ) -> list[Event[Any]]:
+        """Events behind a position, in their order: all, those of a topic, or of one aggregate of it."""
+        if not 1 <= limit <= MOST_LISTED:
+            raise InvalidEvent("limit", f"{limit!r} is not between 1 and {MOST_LISTED}")
+        if aggregate is not None and topic is None:
+            raise InvalidEvent("topic", "an aggregate belongs to a topic; give that too")
+        found: list[EventRecord] = []
+        last = await self._session().events.last()
+        while True:
+            page = await self._session().events.read(
+                after, limit - len(found), topic=topic, aggregate=aggregate
+            )
+            found += page.records
+            if len(found) == limit or page.upto >= last:
+                return [_shown(record) for record in found]
+            after = page.upto
+
+
+async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:
+    """All that ever consumed, by name, and how far they have come."""
+    found: list[tuple[ScheduleRecord, Subscriber, Progress]] = []
+    after = PREFIX
+    while True:
+        page = (await session.schedules.list(after, _PAGE)).records
+        found += readable(page)
+        if len(page) < _PAGE:
+            return found
+        after = page[-1].name
+
+
+async def needed(session: Session) -> dict[str, int]:
+    """For each topic that is consumed, the last position that nobody needs any more."""
+    passed: dict[str, int] = {}
+    for _, subscriber, progress in await subscribers(session):
+        before = passed.get(subscriber.topic, progress.needed)
+        passed[subscriber.topic] = min(before, progress.needed)
+    return passed
+
+
+def _info(subscriber: Subscriber, progress: Progress, last: int) -> GroupInfo:
+    waiting = sorted(progress.waiting.items(), key=lambda each: each[1].position)
+    return GroupInfo(
+        group=subscriber.group,
+        topic=subscriber.topic,
+        offset=progress.offset,
+        last=last,
+        waiting=[
+            WaitingInfo(
+                event=each.event,
+                position=each.position,
+                aggregate=aggregate_of(lane),
+                failures=each.failures,
+                retry_at=None if each.retry_at is None else moment(each.retry_at),
+                reason=each.reason,
+                since=moment(each.since),
+            )
+            for lane, each in waiting
+        ],
+    )
+
+
+def _shown(record: EventRecord) -> Event[Any]:
+    try:
+        return Event.from_record(record, msgspec.json.decode(record.data))
+    except msgspec.MsgspecError:
+        return Event.from_record(record, record.data)

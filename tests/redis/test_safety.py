@@ -10,6 +10,7 @@ from holdfast.model.records import Extension, Held, LockWish, Verdict
 from holdfast.stores import open_store
 from holdfast.stores.redis import RedisStore
 from holdfast.testing.conformance.case import LONG, new_job
+from holdfast.testing.conformance.events import new_event
 from tests.redis.support import ANN, claiming, completing, opened, told
 from tests.servers.redis import Redis
 
@@ -145,7 +146,10 @@ def test_a_user_with_few_rights_can_do_all_that_workers_do(private_redis: Redis)
             stop = session.wakeups.listen(heard.set)
             await session.jobs.add([new_job()])
             [job] = (await session.jobs.tick(claiming())).claimed
-            await session.jobs.tick(completing(2, job))
+            await session.jobs.tick(completing(2, job, events=(new_event(aggregate="a"),)))
+            await session.events.append([new_event(aggregate="a")])
+            assert len((await session.events.read(0, 9)).records) == 2
+            assert await session.events.prune(-1, {}, 9) == 2
             async with asyncio.timeout(10):
                 await heard.wait()
             stop()

@@ -30,7 +30,7 @@ function F.save_events()
     lines[#lines + 1] = told[at + 2] and F.line_name(told[at + 1], told[at + 2]) or ''
   end
   local stored, versions = F.are_stored(ids), F.read_all(VERSIONS, lines)
-  local last = tonumber(call('HGET', ENDS, 'p')) or 0
+  local last = F.last_position()
   local is_seen, new, latest, firsts = {}, {}, {}, {}
   for turn, id in ipairs(ids) do
     if not stored[turn] and not is_seen[id] then

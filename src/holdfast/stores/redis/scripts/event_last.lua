@@ -1,2 +1,2 @@
 -- ARGV: instant. The last position.
-return call('HGET', ENDS, 'p') or '0'
+return string.format('%.0f', F.last_position())

@@ -5,7 +5,7 @@
 local PART, LARGEST = 32, 1000000
 local most, left = tonumber(ARGV[3]), tonumber(ARGV[4])
 local topic, aggregate = ARGV[5] == '1' and ARGV[6], ARGV[7] == '1' and ARGV[8]
-local answer = {false, call('HGET', ENDS, 'p') or '0'}
+local answer = {false, string.format('%.0f', F.last_position())}
 local after, found, size = ARGV[2] .. '-0', 0, 0
 
 while true do

@@ -9,4 +9,10 @@ local EVENT_HEAD = '>i8I8I4c0I4c0'
 
 function F.place_of(position) return string.format('%.0f-0', position) end
 function F.position_of(place) return tonumber(sub(place, 1, -3)) end
+-- The log counts too: should the end be lost, a position is still not given twice.
+function F.last_position()
+  local entry = call('XREVRANGE', LOG, '+', '-', 'COUNT', 1)[1]
+  return math.max(tonumber(call('HGET', ENDS, 'p')) or 0, entry and F.position_of(entry[1]) or 0)
+end
+
 function F.line_name(topic, aggregate) return pack('>I4c0', #topic, topic) .. aggregate end

@@ -8,6 +8,8 @@ import pytest
 import redis
 
 from holdfast.stores.redis import events as redis_events
+from holdfast.stores.redis.address import parse
+from holdfast.stores.redis.database import Database
 from holdfast.testing.conformance.events import new_event
 from tests.redis.soundness import check_sound
 from tests.redis.support import opened, told
@@ -159,13 +161,19 @@ def test_those_who_look_for_a_rare_aggregate_are_told_how_far_was_looked(
 
 def test_large_events_are_read_in_several_answers(redis_url: str) -> None:
     async def scenario() -> None:
-        async with opened(redis_url) as session:
+        database = Database(parse(redis_url), "large")
+        async with opened(redis_url, "large") as session:
             large = [new_event("t", data=bytes([n]) * 200_000) for n in range(70)]
             await session.events.append(large)
             for which in ({}, {"topic": "t"}):
                 page = await session.events.read(0, 100, **which)
                 assert [event.data for event in page.records] == [event.data for event in large]
                 assert page.upto == 70
+                going_on, _, *parts = await database.run(
+                    "event_read", 0, 100, redis_events.STEP, len(which), which.get("topic", ""), 0, ""
+                )
+                assert (going_on, len(parts) // 3) == (b"32", 32)
+        await database.close()
 
     run(scenario)
 

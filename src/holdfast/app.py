@@ -82,7 +82,7 @@ class Holdfast(Emitting):
         self.notices = Notices()
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
-        self.schedules = Schedules(lambda: self.client.session)
+        self.schedules = Schedules(lambda: self.client.session, self.notices)
         self.events = Events(lambda: self.client.session)
         self._overrides: dict[str, object] = {**settings}
         if store_url is not None:

@@ -167,7 +167,15 @@ class Opening:
             self._count(-1)
             raise
         locks = Locks(session.locks, self._renewer, self._notices)
-        return Client(session, settings, self._registry, locks=locks, clock=self._clock, source=self)
+        return Client(
+            session,
+            settings,
+            self._registry,
+            locks=locks,
+            notices=self._notices,
+            clock=self._clock,
+            source=self,
+        )
 
     async def _open_session(self) -> Session:
         return await self.store.connect(self._settings().namespace)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,11 @@ from holdfast import (
     ConfigurationError,
     Context,
     Cron,
+    Event,
+    Every,
     Firing,
     Holdfast,
+    InvalidEvent,
     InvalidJob,
     ScheduleGone,
     StateConflict,
@@ -284,3 +288,41 @@ async def damage(office: Office, name: str, part: bytes, strange: bytes) -> None
         look_at=record.look_at,
     )
     assert await store.write([write]) == [Verdict.ACCEPTED]
+
+
+async def test_a_schedule_emits_an_event_for_each_due_time() -> None:
+    app = Holdfast("memory://")
+    told: list[Event[int]] = []
+
+    @app.on("ticks", group="log")
+    async def log(event: Event[int]) -> None:
+        told.append(event)
+
+    async with app.testing(start=datetime(2026, 1, 1, tzinfo=UTC)) as testing:
+        event = Event(topic="ticks", type="tick", data=7, aggregate="clock")
+        info = await app.schedules.put("tick", every(minutes=10), event, misfire="all")
+        assert (info.topic, info.task, info.queue) == ("ticks", None, None)
+        testing.advance(1_800)
+        await testing.drain()
+        assert [(event.data, event.version) for event in told] == [(7, 1), (7, 2), (7, 3)]
+        extra = await app.schedules.run("tick")
+        await testing.drain()
+        assert told[-1].id == extra
+        assert len({event.id for event in told}) == 4
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "more", "said"),
+    [
+        (every(minutes=1, anchor="end"), {}, "schedule.anchor"),
+        (every(minutes=1, anchor="start"), {}, "schedule.anchor"),
+        (every(minutes=1), {"jitter": 5}, "schedule.jitter"),
+    ],
+)
+async def test_what_an_event_cannot_do_is_refused(recurrence: Every, more: dict[str, Any], said: str) -> None:
+    app = Holdfast("memory://")
+    async with app.testing():
+        with pytest.raises(ConfigurationError, match=said):
+            await app.schedules.put("tick", recurrence, Event(topic="t", type="t", data=None), **more)
+        with pytest.raises(InvalidEvent, match="id"):
+            await app.schedules.put("tick", every(minutes=1), Event(topic="t", type="t", data=1, id=new_id()))

@@ -280,7 +280,7 @@ def _row(info: ScheduleInfo) -> tuple[object, ...]:
     return (
         info.name,
         _state(info),
-        info.task,
+        info.task or f"event in {info.topic}",
         info.queue,
         describe(info.recurrence),
         info.next_due,

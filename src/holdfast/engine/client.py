@@ -14,6 +14,7 @@ from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.engine.locks import Locks
+from holdfast.engine.notices import Notices
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
     IdConflict,
@@ -80,6 +81,7 @@ class Client:
         registry: Registry,
         *,
         locks: Locks,
+        notices: Notices | None = None,
         clock: Callable[[], int] = wall_clock,
         source: ResultSource[Any] | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class Client:
         self.settings = settings
         self.results = Results(session, registry)
         self.locks = locks
+        self._notices = notices
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
         self._clock = clock
@@ -143,7 +146,7 @@ class Client:
     async def _enqueue_with(self, jobs: list[NewJob], events: Sequence[Event[Any]]) -> list[Job[Any]]:
         limit = self.settings.payload_bytes
         new = [check_event(event).stored(new_id(), limit) for event in events]
-        answers = await self._emitter.append(new, jobs)
+        answers = await self._append(new, jobs)
         for job, added in zip(jobs, answers, strict=True):
             if added.conflict is not None:
                 refuse(job, added)
@@ -151,8 +154,15 @@ class Client:
 
     async def emit(self, events: Sequence[NewEvent]) -> list[str]:
         """Stores events, all of them or none; their ids."""
-        await self._emitter.append(events)
+        await self._append(events)
         return [event.id for event in events]
+
+    async def _append(self, events: Sequence[NewEvent], jobs: Sequence[NewJob] = ()) -> list[Added]:
+        answers = await self._emitter.append(events, jobs)
+        if self._notices:
+            for event in events:
+                self._notices.tell("events_appended", topic=event.topic, count=1)
+        return answers
 
     def job(self, record: JobRecord) -> Job[Any]:
         return _make_job(record, self._source)
@@ -280,6 +290,8 @@ class Client:
 
         def decide(record: JobRecord) -> Edit:
             if version is not None and record.version != version:
+                if self._notices:
+                    self._notices.tell("version_conflict", of="job")
                 raise VersionConflict(
                     f"job {record.id} has version {record.version}, not {version}: somebody changed it; "
                     "read it again and decide anew"

@@ -58,6 +58,7 @@ class Consumer:
         self._state = state
         self._is_stopping = False
         self._failed = 0
+        self._seen = 0
 
     @property
     def lock(self) -> str:
@@ -82,6 +83,8 @@ class Consumer:
             await self._save(bookmark)
         finally:
             self.is_following = False
+            if self._notices:
+                self._notices.tell("consumer_stopped", **self._facts)
 
     async def drain(self, term: Term) -> None:
         """Deals with what is there and due now."""
@@ -168,11 +171,13 @@ class Consumer:
         delivery = Delivery(
             event, failures, bookmark, change, self._settings, self._transactions, self._worker
         )
+        began = now()
         error = await self._call(delivery)
+        took = now() - began
         if delivery.is_joined or delivery.was_refused:
             await bookmark.load()
             if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
-                self._count(event)
+                self._count(event, took)
                 return True
             if delivery.was_refused:
                 await self._insist(bookmark.term)
@@ -185,7 +190,7 @@ class Consumer:
             await bookmark.save(change, delivery.jobs, delivery.events)
         else:
             bookmark.progress = change(bookmark.progress)
-        self._count(event)
+        self._count(event, took)
         return True
 
     async def _insist(self, term: Term) -> None:
@@ -265,12 +270,17 @@ class Consumer:
         self._failed = 0
         if found:
             await bookmark.save(_passing(found[-1]))
-            self._count(found[-1], len(events), now() - began)
+            self._count(found[-1], now() - began, len(events))
+            if self._notices:
+                self._notices.tell("events_relayed", **self._facts, count=len(events))
         return bool(found)
 
     async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
-        topic = self.subscription.topic
-        return (await self._session.events.read(bookmark.progress.offset, BATCH, topic=topic)).records
+        events, topic = self._session.events, self.subscription.topic
+        found = (await events.read(bookmark.progress.offset, BATCH, topic=topic)).records
+        if found and self._notices:
+            self._seen = found[-1].position if len(found) < BATCH else await events.last()
+        return found
 
     async def _save(self, bookmark: Bookmark) -> None:
         if bookmark.is_ahead:
@@ -295,15 +305,19 @@ class Consumer:
         except TimeoutError:
             return
 
-    def _count(self, event: EventRecord, count: int = 1, seconds: float | None = None) -> None:
+    def _count(self, event: EventRecord, seconds: float, count: int = 1) -> None:
+        """Tells how far behind it is, too: by positions, of which some may be of other topics."""
         self.handled += count
         if self._notices:
-            facts = {"group": self.subscription.group, "topic": event.topic, "count": count}
-            self._notices.tell("event_consumed", **facts, position=event.position, seconds=seconds)
+            facts = {"seconds": seconds, "lag": max(0, self._seen - event.position)}
+            self._notices.tell("event_consumed", **self._facts, count=count, **facts)
+
+    @property
+    def _facts(self) -> dict[str, object]:
+        return {"group": self.subscription.group, "topic": self.subscription.topic}
 
     def _say(self, text: str, notice: str, **facts: object) -> None:
-        subscription = self.subscription
-        known = {"group": subscription.group, "topic": subscription.topic, "worker": self._worker, **facts}
+        known = {**self._facts, "worker": self._worker, **facts}
         log.warning(text, extra={"fields": known})
         if self._notices:
             self._notices.tell(notice, **known)

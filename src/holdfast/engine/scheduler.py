@@ -12,7 +12,7 @@ from holdfast.engine.ids import new_id
 from holdfast.engine.notices import Notices
 from holdfast.model import schedule as rules
 from holdfast.model.errors import LeaseLost
-from holdfast.model.plan import decode
+from holdfast.model.plan import decode, left_out
 from holdfast.model.progress import PREFIX
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord, Schedules, ScheduleWrite, Term
@@ -35,7 +35,7 @@ LONGEST_THOUGHT = 0.05
 """For how many seconds it decides without a pause: leases are kept on the same thread."""
 
 LARGEST = 4 << 20
-"""About how many bytes are sent in one write; BESIDE is what a job has beside its payload."""
+"""About how many bytes are sent in one write; BESIDE is what a job or event has beside its payload."""
 
 BESIDE = 4_096
 
@@ -90,6 +90,7 @@ class Scheduler:
         for record in told.records:
             writes.append(write := self._written(record, told.now))
             size += len(write.definition) + sum(BESIDE + len(job.payload) for job in write.jobs)
+            size += sum(BESIDE + len(event.data) for event in write.events)
             if size >= LARGEST or now() - began > LONGEST_THOUGHT:
                 break
         return writes
@@ -118,19 +119,37 @@ class Scheduler:
             state = rules.run_ended(
                 plan.schedule, state, started=started, ended=moment if finished is None else finished
             )
-        most = max(1, LARGEST // (BESIDE + len(plan.job.payload)))
+        most = max(1, LARGEST // (BESIDE + plan.size))
         decision = rules.decide(plan.schedule, state, moment, live=is_live, most=most)
         return plan.write(decision.state, record, new_id(), decision)
 
     def _tell(self, told: Schedules, writes: list[ScheduleWrite], verdicts: list[Verdict]) -> None:
         for record, write, verdict in zip(told.records, writes, verdicts, strict=False):
-            if verdict is not Verdict.ACCEPTED or not write.jobs:
+            if verdict is not Verdict.ACCEPTED:
+                continue
+            self._tell_left_out(record, write)
+            if not write.jobs and not write.events:
                 continue
             late = 0 if record.look_at is None else told.now - record.look_at
-            fields = {"schedule": write.name, "jobs": len(write.jobs), "late": late / SECOND}
+            fields = {
+                "schedule": write.name,
+                "jobs": len(write.jobs),
+                "events": len(write.events),
+                "late": late / SECOND,
+            }
             log.debug("schedule fired", extra={"fields": fields})
             if self._notices:
                 self._notices.tell("schedule_fired", **fields)
+                for event in write.events:
+                    self._notices.tell("events_appended", topic=event.topic, count=1)
+
+    def _tell_left_out(self, record: ScheduleRecord, write: ScheduleWrite) -> None:
+        """Tells of due times for which nothing was fired."""
+        if self._notices and record.state != write.state:
+            counts = zip(("missed", "skipped"), left_out(record.state), left_out(write.state), strict=True)
+            for what, before, after in counts:
+                if after > before:
+                    self._notices.tell(f"schedule_{what}", schedule=write.name, count=after - before)
 
     async def _rest(self, began: float, pause: float) -> None:
         if pause <= 0:

@@ -6,14 +6,16 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.engine.ids import new_id
+from holdfast.engine.notices import Notices
 from holdfast.model import schedule as rules
 from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
+from holdfast.model.events import Event
 from holdfast.model.names import check_name
 from holdfast.model.plan import Plan, ScheduleInfo, decode, is_paused
 from holdfast.model.progress import PREFIX
@@ -37,14 +39,15 @@ Change: TypeAlias = Callable[[ScheduleRecord | None, int], ScheduleWrite | None]
 class Schedules:
     """The schedules of a namespace."""
 
-    def __init__(self, session: Callable[[], Session]) -> None:
+    def __init__(self, session: Callable[[], Session], notices: Notices | None = None) -> None:
         self._session = session
+        self._notices = notices
 
     async def put(
         self,
         name: str,
         recurrence: Recurrence,
-        call: Call,
+        fires: Call | Event[Any],
         *,
         misfire: Misfire = "once",
         overlap: Overlap = "skip",
@@ -53,7 +56,7 @@ class Schedules:
         grace: Seconds = GRACE / SECOND,
         version: int | None = None,
     ) -> ScheduleInfo:
-        """Stores a schedule, or changes the one of that name.
+        """Stores a schedule of jobs or of events, or changes the one of that name.
 
         While the recurrence stays the same, no due time is lost or repeated by a change. `misfire` says what
         follows due times that nobody was there for: `once` fires the latest of them, `skip` none that is
@@ -71,7 +74,8 @@ class Schedules:
             catch_up=catch_up,
             grace=grace,
         )
-        return await self.declare(Plan.of(schedule, check_call(call)), version)
+        what = fires if isinstance(fires, Event) else check_call(fires)
+        return await self.declare(Plan.of(schedule, what), version)
 
     async def declare(self, plan: Plan, version: int | None = None) -> ScheduleInfo:
         """Stores a schedule as `put` does; nothing is written if it is stored just so.
@@ -117,7 +121,10 @@ class Schedules:
         )
 
     async def run(self, name: str) -> str:
-        """Fires once more, now; the id of the job. StateConflict if it would overlap a run and may not."""
+        """Fires once more, now; gives the id of the job or event.
+
+        StateConflict if it would overlap a run and may not.
+        """
         fired: list[str] = []
 
         def change(record: ScheduleRecord | None, now: int) -> ScheduleWrite:
@@ -130,8 +137,9 @@ class Schedules:
             write = plan.write(decision.state, found, new_id(), decision)
             # It is one more than those that are due, also in the very microsecond of one.
             fired[:] = [new_id()]
-            (job,) = write.jobs
-            return replace(write, job=fired[0], jobs=(replace(job, id=fired[0]),))
+            if write.events:
+                return replace(write, events=(replace(write.events[0], id=fired[0]),))
+            return replace(write, job=fired[0], jobs=(replace(write.jobs[0], id=fired[0]),))
 
         await self._change(check_name(name, "schedule"), None, change)
         return fired[0]
@@ -171,6 +179,8 @@ class Schedules:
             record = told.records[0] if told.records else None
             stored = 0 if record is None else record.version
             if version is not None and version != stored:
+                if self._notices:
+                    self._notices.tell("version_conflict", of="schedule")
                 raise VersionConflict(f"schedule {name} has version {stored}, not {version}")
             write = change(record, told.now)
             if write is None:

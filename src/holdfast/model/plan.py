@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from holdfast.model.errors import ConfigurationError, InvalidJob
+from holdfast.model.errors import ConfigurationError, InvalidEvent, InvalidJob
+from holdfast.model.events import Event, NewEvent
 from holdfast.model.records import JobRecord, NewJob
-from holdfast.model.recurrence import Recurrence
+from holdfast.model.recurrence import Recurrence, waits_for_run
 from holdfast.model.schedule import Decision, Misfire, Overlap, Schedule, ScheduleState
 from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite
 from holdfast.model.task import Call
@@ -26,7 +29,9 @@ class Firing(msgspec.Struct, frozen=True):
     due: datetime
 
 
-class JobTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
+class JobTemplate(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="job", tag_field="fires"
+):
     """A job to be made again and again."""
 
     task: str
@@ -73,7 +78,33 @@ class JobTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             lease=self.lease,
             timeout=self.timeout,
             retry=self.retry,
-            headers=msgspec.json.encode({"firing": {"schedule": schedule, "due": due}}),
+            headers=_firing_header(schedule, due),
+        )
+
+
+class EventTemplate(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="event", tag_field="fires"
+):
+    """An event to be emitted again and again."""
+
+    topic: str
+    type: str
+    data: bytes
+    aggregate: str | None = None
+
+    @classmethod
+    def of(cls, event: NewEvent) -> EventTemplate:
+        return cls(topic=event.topic, type=event.type, data=event.data, aggregate=event.aggregate)
+
+    def event(self, schedule: str, due: int) -> NewEvent:
+        """The event of one firing: always the same id for the same firing."""
+        return NewEvent(
+            id=firing_id(schedule, due),
+            topic=self.topic,
+            type=self.type,
+            data=self.data,
+            aggregate=self.aggregate,
+            headers=_firing_header(schedule, due),
         )
 
 
@@ -81,11 +112,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored as the definition of a schedule."""
 
     schedule: Schedule
-    job: JobTemplate
+    fires: JobTemplate | EventTemplate
 
     @classmethod
-    def of(cls, schedule: Schedule, call: Call) -> Plan:
-        return cls(schedule=schedule, job=JobTemplate.of(call.to_new_job(firing_id(schedule.name, 0))))
+    def of(cls, schedule: Schedule, what: Call | Event[Any]) -> Plan:
+        drawn = firing_id(schedule.name, 0)
+        if isinstance(what, Call):
+            return cls(schedule=schedule, fires=JobTemplate.of(what.to_new_job(drawn)))
+        if what.id is not None:
+            raise InvalidEvent("id", "a scheduled event cannot have an id of its own")
+        if waits_for_run(schedule.recurrence):
+            raise ConfigurationError(
+                "an event has no run to count from; use anchor='rate'", setting="schedule.anchor"
+            )
+        if schedule.jitter:
+            raise ConfigurationError("an event is emitted in time, without", setting="schedule.jitter")
+        # Nothing runs, so nothing overlaps.
+        return cls(schedule=replace(schedule, overlap="allow"), fires=EventTemplate.of(what.stored(drawn)))
+
+    @property
+    def size(self) -> int:
+        """About how many bytes one firing has."""
+        fires = self.fires
+        return len(fires.data if isinstance(fires, EventTemplate) else fires.payload)
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -97,13 +146,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         mark: str,
         decision: Decision | None = None,
     ) -> ScheduleWrite:
-        """The schedule in this state, with the jobs of what was decided on `before`."""
+        """The schedule in this state, with the jobs or events of what was decided on `before`."""
         job = None if before is None else before.job
         jobs: tuple[NewJob, ...] = ()
-        if decision is not None and decision.firings:
-            name = self.schedule.name
-            jobs = tuple(self.job.job(name, firing.due, firing.job_due) for firing in decision.firings)
-            job = jobs[-1].id
+        events: tuple[NewEvent, ...] = ()
+        name, fires = self.schedule.name, self.fires
+        firings = () if decision is None else decision.firings
+        if isinstance(fires, EventTemplate):
+            events = tuple(fires.event(name, firing.due) for firing in firings)
+        else:
+            jobs = tuple(fires.job(name, firing.due, firing.job_due) for firing in firings)
+            job = jobs[-1].id if jobs else job
         rests = state.paused or state.waiting
         return ScheduleWrite(
             name=self.schedule.name,
@@ -116,6 +169,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             job=job,
             waits=state.waiting,
             jobs=jobs,
+            events=events,
         )
 
 
@@ -123,13 +177,15 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as it stood when it was read.
 
     `missed` counts due times that passed without a firing because nobody was there to fire, `skipped` those
-    that were left out because a run was under way. `job` is the job that was fired last.
+    that were left out because a run was under way. `job` is the job that was fired last. One that emits
+    events has a `topic`, and neither task nor queue.
     """
 
     name: str
     recurrence: Recurrence
-    task: str
-    queue: str
+    task: str | None
+    queue: str | None
+    topic: str | None
     misfire: Misfire
     overlap: Overlap
     jitter: float
@@ -145,11 +201,14 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, record: ScheduleRecord) -> ScheduleInfo:
         plan, state = decode(record)
+        fires = plan.fires
+        job = fires if isinstance(fires, JobTemplate) else None
         return cls(
             name=record.name,
             recurrence=plan.schedule.recurrence,
-            task=plan.job.task,
-            queue=plan.job.queue,
+            task=None if job is None else job.task,
+            queue=None if job is None else job.queue,
+            topic=None if isinstance(fires, JobTemplate) else fires.topic,
             misfire=plan.schedule.misfire,
             overlap=plan.schedule.overlap,
             jitter=plan.schedule.jitter / SECOND,
@@ -188,12 +247,30 @@ class _Pause(msgspec.Struct):
     paused: bool = False
 
 
+def left_out(state: bytes) -> tuple[int, int]:
+    """How many due times were missed, and how many skipped, by the stored state; 0 if that cannot be read."""
+    try:
+        told = msgspec.json.decode(state, type=_LeftOut)
+    except msgspec.MsgspecError:
+        return 0, 0
+    return told.missed, told.skipped
+
+
+class _LeftOut(msgspec.Struct):
+    missed: int = 0
+    skipped: int = 0
+
+
 def firing_id(schedule: str, due: int) -> str:
     """The id of a firing's job: a UUID of version 7 with the time of the due time."""
     drawn = int.from_bytes(blake2b(f"{schedule} {due}".encode(), digest_size=10).digest()) >> 80 - _TAIL_BITS
     millis = max(0, due // 1_000) & 0xFFFF_FFFF_FFFF
     middle, end = 0x8000 | drawn >> 48 & 0x3FFF, drawn & 0xFFFF_FFFF_FFFF
     return f"{millis >> 16:08x}-{millis & 0xFFFF:04x}-7{drawn >> 62:03x}-{middle:04x}-{end:012x}"
+
+
+def _firing_header(schedule: str, due: int) -> bytes:
+    return msgspec.json.encode({"firing": {"schedule": schedule, "due": due}})
 
 
 def firing_of(record: JobRecord) -> Firing | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import uuid4
 
+from holdfast.model.events import NewEvent
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.sqlite import SqliteStore
 from tests.sqlite.support import new_job, register, success, tick
@@ -101,9 +102,45 @@ async def hold_the_lock(url: str) -> None:
     say("ended")
 
 
+async def append(url: str, number: str, events: str) -> None:
+    """Appends events one by one, and says each id after it was acknowledged."""
+    session = await SqliteStore.from_url(url).connect("default")
+    say("ready")
+    await hear()
+    for place in range(int(events)):
+        told = NewEvent(id=f"{number}-{place}", topic="orders", type="placed", data=b"1", aggregate="all")
+        await session.events.append([told])
+        say(told.id)
+    await session.close()
+
+
+async def follow(url: str, events: str) -> None:
+    """Reads events behind the last position that it saw until it has seen so many, and says each."""
+    session = await SqliteStore.from_url(url).connect("default")
+    say("ready")
+    await hear()
+    after = seen = 0
+    while seen < int(events):
+        page = await session.events.read(after, 7)
+        for told in page.records:
+            say(told.position, told.id)
+        seen += len(page.records)
+        after = page.upto
+    await session.close()
+
+
 PARTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     part.__name__: part
-    for part in (add_and_work, add_until_killed, add_with_wrong_clock, migrate, add_one, hold_the_lock)
+    for part in (
+        add_and_work,
+        add_until_killed,
+        add_with_wrong_clock,
+        migrate,
+        add_one,
+        hold_the_lock,
+        append,
+        follow,
+    )
 }
 
 if __name__ == "__main__":

@@ -12,9 +12,21 @@ from tests.sqlite.support import file_of, store_at
 
 SQL = statements(PREFIX)
 TABLES = frozenset(
-    {"j", "d", "s", "h", "k", "holdfast_job", "holdfast_done", "holdfast_body", "holdfast_schedule"}
+    {
+        "j",
+        "d",
+        "s",
+        "h",
+        "k",
+        "ev",
+        "holdfast_job",
+        "holdfast_done",
+        "holdfast_body",
+        "holdfast_schedule",
+        "holdfast_event",
+    }
 )
-JOB, DONE, SCHEDULE = "holdfast_job", "holdfast_done", "holdfast_schedule"
+JOB, DONE, SCHEDULE, EVENT = "holdfast_job", "holdfast_done", "holdfast_schedule", "holdfast_event"
 BY_ID = "holdfast_job_id (ns=? AND id=?)"
 
 PLANS = [
@@ -58,6 +70,34 @@ PLANS = [
     ),
     (SQL.get("schedules_ended"), "SEARCH s USING INDEX holdfast_schedule_waits (ns=?)"),
     (SQL.get("schedules_ended"), f"SEARCH {JOB} USING COVERING INDEX {BY_ID}"),
+    (SQL.get("events_before"), "SEARCH ev USING COVERING INDEX holdfast_event_id (ns=? AND id=?)"),
+    (
+        SQL.get("events_before"),
+        "SEARCH ev USING COVERING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?)",
+    ),
+    (
+        SQL.get("events_after"),
+        f"SEARCH {EVENT} USING INDEX holdfast_event_position (ns=? AND position>?)",
+    ),
+    (
+        SQL.get("events_after", "AND topic = :topic"),
+        f"SEARCH {EVENT} USING INDEX holdfast_event_topic (ns=? AND topic=? AND position>?)",
+    ),
+    (
+        SQL.get("events_after", "AND topic = :topic AND aggregate = :aggregate"),
+        f"SEARCH {EVENT} USING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=? AND position>?)",
+    ),
+    (SQL.get("events"), "SEARCH ev USING INDEX holdfast_event_position (ns=? AND position=?)"),
+    (SQL.get("events_prunable"), "SEARCH ev USING INDEX holdfast_event_position (ns=? AND position=?)"),
+    (
+        SQL.get("events_prunable"),
+        f"SEARCH {EVENT} USING COVERING INDEX holdfast_event_topic (ns=? AND topic=? AND position>?)",
+    ),
+    (SQL.get("events_forget"), f"SEARCH {EVENT} USING INDEX holdfast_event_position (ns=? AND position=?)"),
+    (
+        SQL.get("event_floors"),
+        "SEARCH ev USING COVERING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?)",
+    ),
 ]
 
 
@@ -86,7 +126,15 @@ async def test_no_statement_reads_a_table_of_jobs_whole(tmp_path: Path, sql: Sta
 
 @pytest.mark.parametrize(
     "sql",
-    [SQL.claim(1), SQL.get("promote"), SQL.get("schedules_due"), SQL.get("schedules_ended")],
+    [
+        SQL.claim(1),
+        SQL.get("promote"),
+        SQL.get("schedules_due"),
+        SQL.get("schedules_ended"),
+        SQL.get("events_after"),
+        SQL.get("events_after", "AND topic = :topic"),
+        SQL.get("events_after", "AND topic = :topic AND aggregate = :aggregate"),
+    ],
 )
 async def test_a_look_for_what_is_due_does_not_sort_it(tmp_path: Path, sql: Statement) -> None:
     assert not [step for step in await plan(tmp_path, sql) if "TEMP B-TREE" in step]

@@ -22,6 +22,21 @@ class _Waiter:
         self.deadline = deadline
 
 
+class _Lone:
+    """A call that was sent by the caller's own task. `ended` is made for who waits for its end."""
+
+    __slots__ = ("cancelling", "deadline", "ended", "is_late", "task")
+
+    def __init__(self, deadline: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task
+        self.cancelling = task.cancelling()
+        self.deadline = deadline
+        self.is_late = False
+        self.ended: asyncio.Future[None] | None = None
+
+
 class Enqueuer:
     """Self-clocking group commit: while one `add` is under way the next jobs gather, then leave together.
 
@@ -37,7 +52,8 @@ class Enqueuer:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiter] = deque()
         self._sent: list[_Waiter] = []
-        self._lone: asyncio.Future[None] | None = None
+        self._lone: _Lone | None = None
+        self._lone_watch: asyncio.TimerHandle | None = None
         self._sender: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
@@ -97,18 +113,43 @@ class Enqueuer:
 
     async def close(self) -> None:
         """Waits for what is under way."""
-        while (under_way := self._lone or self._sender) is not None:
-            await asyncio.wait([under_way])
+        while self._lone is not None or self._sender is not None:
+            if self._lone is not None:
+                self._lone.ended = self._lone.ended or self._loop.create_future()
+                await asyncio.wait([self._lone.ended])
+            elif self._sender is not None:
+                await asyncio.wait([self._sender])
+        if self._lone_watch is not None:
+            self._lone_watch.cancel()
 
     async def _add_alone(self, jobs: Sequence[NewJob]) -> list[Added]:
-        self._lone = lone = self._loop.create_future()
+        self._lone = lone = _Lone(self._loop.time() + self._timeout)
+        # One timer serves many calls: to make one and cancel it costs as much as the rest of a call.
+        if self._lone_watch is None:
+            self._lone_watch = self._loop.call_at(lone.deadline, self._expire_lone)
         try:
-            return await self._add_apart(jobs)
+            return await self._add(jobs)
+        except asyncio.CancelledError:
+            if lone.is_late and lone.task.uncancel() <= lone.cancelling:
+                raise OutcomeUnknown(self._late("no answer")) from None
+            raise
         finally:
             self._lone = None
-            lone.set_result(None)
+            if lone.ended is not None:
+                lone.ended.set_result(None)
             if self._waiting:
                 self._sender = self._loop.create_task(self._send_all())
+
+    def _expire_lone(self) -> None:
+        """Cuts off a lone call that is overdue, or looks again when it may be."""
+        lone, self._lone_watch = self._lone, None
+        if lone is None:
+            return
+        if lone.deadline > self._loop.time():
+            self._lone_watch = self._loop.call_at(lone.deadline, self._expire_lone)
+        else:
+            lone.is_late = True
+            lone.task.cancel()
 
     async def _send_all(self) -> None:
         try:

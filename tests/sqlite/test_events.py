@@ -14,12 +14,23 @@ import sqlalchemy
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.events import EventRecord, NewEvent
+from holdfast.model.records import Verdict
 from holdfast.store import Session
 from holdfast.stores.sqlite import events as module
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.statements import PREFIX, statements
 from holdfast.stores.sqlite.transaction import Transaction
-from tests.sqlite.support import Child, file_of, new_job, session_at, store_at, url_of
+from tests.sqlite.support import (
+    Child,
+    file_of,
+    new_job,
+    register,
+    session_at,
+    store_at,
+    success,
+    tick,
+    url_of,
+)
 
 MANY = 100_000
 RARE = 10
@@ -257,3 +268,39 @@ async def test_others_write_between_the_steps_of_a_prune(tmp_path: Path) -> None
             await session.events.append([event("later")])
         assert (pruned, appended) == (1_000, 10)
         assert [told.position for told in await stored(session)] == list(range(1_001, 1_011))
+
+
+async def test_events_of_plain_and_other_moves_stand_in_the_order_of_the_moves(tmp_path: Path) -> None:
+    async with session_at(tmp_path) as session:
+        await register(session)
+        await session.jobs.add([new_job() for _ in range(6)])
+        jobs = (await tick(session, 1)).claimed
+        told = [event(aggregate="a") for _ in jobs]
+        more: list[dict[str, Any]] = [{}, {"reason": "slow"}, {}, {"children": (new_job(),)}, {}, {}]
+        moves = [
+            success(job, events=(each,), **fields) for job, each, fields in zip(jobs, told, more, strict=True)
+        ]
+        stranger = success(jobs[0], events=(event(),))
+        assert (await tick(session, 1, stranger, worker="bob")).verdicts == [Verdict.REFUSED]
+        assert (await tick(session, 2, *moves)).verdicts == [Verdict.ACCEPTED] * 6
+        kept = await stored(session)
+        assert [(each.id, each.position, each.version) for each in kept] == [
+            (each.id, place, place) for place, each in enumerate(told, 1)
+        ]
+
+
+@pytest.mark.parametrize("reason", [None, "slow"])
+async def test_a_repeated_move_does_not_bring_back_events_that_were_pruned(
+    tmp_path: Path, reason: str | None
+) -> None:
+    now = 1_000
+    async with session_at(tmp_path, clock=lambda: now) as session:
+        await register(session)
+        await session.jobs.add([new_job()])
+        [job] = (await tick(session, 1)).claimed
+        move = success(job, events=(event(),), reason=reason)
+        for _ in range(2):
+            assert (await tick(session, 2, move)).verdicts == [Verdict.ACCEPTED]
+            now += 1
+            await session.events.prune(0, {}, 10)
+        assert (await session.events.last(), await stored(session)) == (1, [])

@@ -28,6 +28,7 @@ TABLES = frozenset(
 )
 JOB, DONE, SCHEDULE, EVENT = "holdfast_job", "holdfast_done", "holdfast_schedule", "holdfast_event"
 BY_ID = "holdfast_job_id (ns=? AND id=?)"
+OF_AGGREGATE = "holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?"
 
 PLANS = [
     (SQL.get("complete"), f"SEARCH j USING INDEX {BY_ID}"),
@@ -73,7 +74,7 @@ PLANS = [
     (SQL.get("events_before"), "SEARCH ev USING COVERING INDEX holdfast_event_id (ns=? AND id=?)"),
     (
         SQL.get("events_before"),
-        "SEARCH ev USING COVERING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?)",
+        f"SEARCH ev USING COVERING INDEX {OF_AGGREGATE})",
     ),
     (
         SQL.get("events_after"),
@@ -85,7 +86,7 @@ PLANS = [
     ),
     (
         SQL.get("events_after", "AND topic = :topic AND aggregate = :aggregate"),
-        f"SEARCH {EVENT} USING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=? AND position>?)",
+        f"SEARCH {EVENT} USING INDEX {OF_AGGREGATE} AND position>?)",
     ),
     (SQL.get("events"), "SEARCH ev USING INDEX holdfast_event_position (ns=? AND position=?)"),
     (SQL.get("events_prunable"), "SEARCH ev USING INDEX holdfast_event_position (ns=? AND position=?)"),
@@ -96,7 +97,7 @@ PLANS = [
     (SQL.get("events_forget"), f"SEARCH {EVENT} USING INDEX holdfast_event_position (ns=? AND position=?)"),
     (
         SQL.get("event_floors"),
-        "SEARCH ev USING COVERING INDEX holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?)",
+        f"SEARCH ev USING COVERING INDEX {OF_AGGREGATE})",
     ),
 ]
 

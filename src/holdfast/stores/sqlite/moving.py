@@ -36,9 +36,10 @@ def apply_moves(tx: Transaction, worker: str, moves: Sequence[Move]) -> list[Ver
     completed: set[str] = _complete(tx, worker, list(plain.values())) if plain else set()
     rest = [move for move in moves if move.job not in completed]
     if not rest:
+        append(tx, [event for move in moves for event in move.events])
         return [_ACCEPTED] * len(moves)
     sheet = Sheet(tx, worker, rest)
-    verdicts = [_ACCEPTED if move.job in completed else sheet.apply(move) for move in moves]
+    verdicts = [sheet.note(move) if move.job in completed else sheet.apply(move) for move in moves]
     sheet.write()
     return verdicts
 
@@ -57,8 +58,9 @@ def _plain_successes(moves: Sequence[Move]) -> dict[str, Move]:
 
 
 def _is_plain(move: Move) -> bool:
-    """Also its id is one that takes a fixed place, and it tells when it began."""
-    return is_plain(move) and move.elapsed is not None and len(move.job) == ID_LENGTH and move.job.isascii()
+    """Also its id is one that takes a fixed place, and it tells when it began. Events are appended apart."""
+    bare = replace(move, events=()) if move.events else move
+    return is_plain(bare) and move.elapsed is not None and len(move.job) == ID_LENGTH and move.job.isascii()
 
 
 def _complete(tx: Transaction, worker: str, moves: list[Move]) -> set[str]:
@@ -106,6 +108,11 @@ class Sheet:
         self._rewritten: dict[str, JobRecord] = {}
         self._events: list[NewEvent] = []
         self._tally = Tally()
+
+    def note(self, move: Move) -> Verdict:
+        """Takes over the events of a move that was made elsewhere, in their place among the others."""
+        self._events += move.events
+        return _ACCEPTED
 
     def apply(self, move: Move) -> Verdict:
         record = self._records.get(move.job)

@@ -244,6 +244,15 @@ async def test_many_that_wait_for_positions_get_them_in_parts(
         assert [event.id for event in page.records + rest.records] == [event.id for event in told]
 
 
+async def test_where_nobody_reads_whoever_prunes_gives_positions_to_all(postgres_database: str) -> None:
+    async with a_log(postgres_database) as log, connection(postgres_database) as watch:
+        for _ in range(3):
+            await log.append(*(new_event(aggregate="a") for _ in range(900)))
+        assert await log.session.events.prune(-1_000_000, {}, 5) == 5
+        assert await log.session.events.last() == 2_700
+        assert await watch.fetchval("SELECT count(*) FROM holdfast.outbox") == 0
+
+
 async def test_large_events_get_their_positions_by_few_at_once(postgres_database: str) -> None:
     async with a_log(postgres_database) as log:
         await log.append(*(new_event(data=bytes(4_000_000)) for _ in range(6)))

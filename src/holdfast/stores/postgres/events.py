@@ -13,6 +13,9 @@ from holdfast.stores.postgres.queries import Queries
 ROUNDS: Final = 10
 """So often a read gives positions to a thousand events before it stops where it is."""
 
+MANY_ROUNDS: Final = 100
+"""So often a prune does: where nobody reads, nobody else would."""
+
 
 class PostgresEvents:
     """Events of one namespace. Whoever reads gives positions to what was committed by then."""
@@ -59,6 +62,9 @@ class PostgresEvents:
         return await self._database.value(self._queries.last_event, self._ns, writes=False) or 0
 
     async def prune(self, older_than: int, passed: Mapping[str, int], limit: int) -> int:
+        for _ in range(MANY_ROUNDS):
+            if not await self._database.value(self._queries.sequence, self._ns):
+                break
         removed: int = await self._database.value(
             self._queries.prune_events, self._ns, older_than, list(passed), list(passed.values()), limit
         )

@@ -113,8 +113,10 @@ BEGIN
         DELETE FROM holdfast.outbox AS o
         WHERE o.ctid = ANY (ARRAY(
             SELECT s.place FROM (
-                SELECT i.ctid AS place, sum(octet_length(i.data)) OVER (ORDER BY i.n) - octet_length(i.data) AS before
-                FROM holdfast.outbox AS i WHERE i.ns = p_ns ORDER BY i.n LIMIT p_limit
+                SELECT f.place, sum(f.size) OVER (ORDER BY f.n) - f.size AS before FROM (
+                    SELECT i.ctid AS place, i.n, octet_length(i.data) AS size
+                    FROM holdfast.outbox AS i WHERE i.ns = p_ns ORDER BY i.n LIMIT p_limit
+                ) AS f
             ) AS s WHERE s.before < v_most))
         RETURNING o.*
     ), counted AS (

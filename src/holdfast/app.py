@@ -296,7 +296,7 @@ class Holdfast(Emitting):
             notices=self.notices,
             strategy=strategy,
             state=self.state,
-            subscriptions=tuple(self._subscriptions.values()),
+            subscriptions=tuple(self._subscriptions.values()) if settings.event_consumer else (),
             results=self._opening,
             opening=Declaring(self, self.schedules, lambda: self.declared),
             on_startup=self._start_up,

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
 
 from holdfast.engine.bookmark import Bookmark, Change
 from holdfast.engine.candidate import pause_after
-from holdfast.engine.delivery import Delivery, call
 from holdfast.engine.failures import one_line
+from holdfast.engine.handling import Handling
 from holdfast.engine.hold import now
-from holdfast.engine.notices import Notices
-from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
+from holdfast.model.errors import Undeliverable
 from holdfast.model.events import EventRecord
-from holdfast.model.outcome import decide_again
-from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, Waiting, aggregate_of, lane_of
-from holdfast.model.retry import Failure
+from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
 from holdfast.model.subscription import Relay, Subscription
 from holdfast.model.timing import SECOND
-from holdfast.store import Session, Transactions
+from holdfast.store import Session
 
 log = logging.getLogger("holdfast.events")
 
 BATCH = 200
+SOONEST = 0.05
 SAVE_SECONDS = 0.05
 """How often the offset is stored, at least, while events are handled: those may come twice after a crash."""
 
@@ -37,28 +33,18 @@ class Consumer:
     """One subscription's part in a worker. Whoever calls holds its lock, and says under which term."""
 
     def __init__(
-        self,
-        subscription: Subscription,
-        session: Session,
-        transactions: Transactions | None,
-        settings: Settings,
-        notices: Notices,
-        worker: str,
-        state: Any,
+        self, subscription: Subscription, session: Session, settings: Settings, handling: Handling
     ) -> None:
         self.subscription = subscription
+        self.handling = handling
         self.woken = asyncio.Event()
-        self.handled = 0
         self.is_following = False
         self._session = session
-        self._transactions = transactions
         self._settings = settings
-        self._notices = notices
-        self._worker = worker
-        self._state = state
+        self._notices = handling.notices
         self._is_stopping = False
         self._failed = 0
-        self._seen = 0
+        self._looked = 0.0
 
     @property
     def lock(self) -> str:
@@ -84,7 +70,7 @@ class Consumer:
         finally:
             self.is_following = False
             if self._notices:
-                self._notices.tell("consumer_stopped", **self._facts)
+                self._notices.tell("consumer_stopped", **self.handling.facts)
 
     async def drain(self, term: Term) -> None:
         """Deals with what is there and due now."""
@@ -115,14 +101,14 @@ class Consumer:
         for event in (events := await self._read(bookmark)):
             if lane_of(event) in bookmark.progress.waiting:
                 bookmark.passed(event.position)
-            elif not await self._deliver(bookmark, event, 0, _passing(event)):
+            elif not await self.handling.deliver(bookmark, event, 0, _passing(event)):
                 return True
             if self._is_stopping:
                 return False
             if now() - bookmark.saved > SAVE_SECONDS:
                 await self._save(bookmark)
             if len(bookmark.progress.waiting) >= MOST_WAITING:
-                self._say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
+                self.handling.say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
                 return True
         return bool(events)
 
@@ -151,7 +137,7 @@ class Consumer:
         if waiting.skip or not events or events[0].position != waiting.position:
             await bookmark.save(change)
         else:
-            await self._deliver(bookmark, events[0], waiting.failures, change)
+            await self.handling.deliver(bookmark, events[0], waiting.failures, change)
 
     async def _lane(self, lane: str, position: int) -> Sequence[EventRecord]:
         """The head of the lane and what follows it, if anything does."""
@@ -166,87 +152,6 @@ class Consumer:
             after = page.upto
         return found
 
-    async def _deliver(self, bookmark: Bookmark, event: EventRecord, failures: int, change: Change) -> bool:
-        """Has the event handled; the change is stored with its success. False if it is to be done again."""
-        delivery = Delivery(
-            event, failures, bookmark, change, self._settings, self._transactions, self._worker
-        )
-        began = now()
-        error = await self._call(delivery)
-        took = now() - began
-        if delivery.is_joined or delivery.was_refused:
-            await bookmark.load()
-            if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
-                self._count(event, took)
-                return True
-            if delivery.was_refused:
-                await self._insist(bookmark.term)
-                return False
-            error = error or RuntimeError("the handler ended, but its transaction was not committed")
-        if error is not None:
-            await self._set_aside(bookmark, event, failures, error, passes=True)
-            return True
-        if delivery.jobs or delivery.events or lane_of(event) in bookmark.progress.waiting:
-            await bookmark.save(change, delivery.jobs, delivery.events)
-        else:
-            bookmark.progress = change(bookmark.progress)
-        self._count(event, took)
-        return True
-
-    async def _insist(self, term: Term) -> None:
-        """Raises LeaseLost if the term is over."""
-        holder = await self._session.locks.holder(term.lock)
-        if holder is None or (holder.owner, holder.token) != (term.owner, term.token):
-            raise LeaseLost(f"the term {term.token} of {term.lock} is over")
-
-    async def _call(self, delivery: Delivery) -> BaseException | None:
-        """What the handler raised. Being cancelled from outside passes through."""
-        task = asyncio.current_task()
-        assert task is not None
-        cancelling = task.cancelling()
-        try:
-            await call(self.subscription, delivery, self._state, self._settings.kill_seconds)
-        except asyncio.CancelledError as error:
-            if task.cancelling() > cancelling:
-                raise
-            return error
-        except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
-            return error
-        return None
-
-    async def _set_aside(
-        self, bookmark: Bookmark, event: EventRecord, failures: int, error: BaseException, *, passes: bool
-    ) -> None:
-        """Has the event's lane wait. With `passes` the group goes on behind it."""
-        failures += 1
-        reason = one_line(f"{type(error).__name__}: {error}")
-        again = None
-        if not isinstance(error, Undecodable | Undeliverable):
-            failure = Failure(failures, failures, self.subscription.name, error)
-            again, flaw = decide_again(failure, self.subscription.retry, random.random())
-            reason += flaw
-        if again is not None and not again.count:
-            failures -= 1
-        moment, lane = bookmark.moment(), lane_of(event)
-        waiting = Waiting(
-            position=event.position,
-            event=event.id,
-            failures=failures,
-            retry_at=None if again is None else moment + round((again.after or 0) * SECOND),
-            reason=reason,
-            since=moment,
-        )
-
-        def change(progress: Progress) -> Progress:
-            after = progress.set_aside(lane, waiting)
-            return after.passed(event.position) if passes else after
-
-        await bookmark.save(change)
-        facts = {"event": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
-        self._say("event failed", "event_failed", **facts)
-        if again is None:
-            self._say("event parked; replay or skip it", "event_parked", **facts)
-
     async def _relay(self, bookmark: Bookmark, relay: Relay) -> bool:
         """Hands a batch on; if that fails, the same again after a while."""
         found = await self._read(bookmark)
@@ -257,29 +162,30 @@ class Consumer:
                 await relay(events)
         except Undeliverable as error:
             event = next(event for event in events if event.id == error.event_id)
-            await self._set_aside(bookmark, event, 0, error, passes=False)
+            await self.handling.set_aside(bookmark, event, 0, error, passes=False)
             return True
         except Exception as error:  # noqa: BLE001  whatever it is, nothing was passed
             self._failed += 1
             pause = pause_after(self._failed)
             facts = {"error": one_line(f"{type(error).__name__}: {error}"), "pause": round(pause, 3)}
-            self._say("events not relayed", "events_not_relayed", **facts)
+            self.handling.say("events not relayed", "events_not_relayed", **facts)
             self.woken.clear()
             await self._wait(pause)
             return True
         self._failed = 0
         if found:
             await bookmark.save(_passing(found[-1]))
-            self._count(found[-1], now() - began, len(events))
+            self.handling.count(found[-1], now() - began, len(events))
             if self._notices:
-                self._notices.tell("events_relayed", **self._facts, count=len(events))
+                self._notices.tell("events_relayed", **self.handling.facts, count=len(events))
         return bool(found)
 
     async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
+        self._looked = now()
         events, topic = self._session.events, self.subscription.topic
         found = (await events.read(bookmark.progress.offset, BATCH, topic=topic)).records
         if found and self._notices:
-            self._seen = found[-1].position if len(found) < BATCH else await events.last()
+            self.handling.seen = found[-1].position if len(found) < BATCH else await events.last()
         return found
 
     async def _save(self, bookmark: Bookmark) -> None:
@@ -293,7 +199,11 @@ class Consumer:
         retry_at = bookmark.progress.next_retry()
         if retry_at is not None:
             pause = min(pause, max(0.0, (retry_at - bookmark.moment()) / SECOND))
+        began = now()
         await self._wait(pause)
+        if now() - began < pause:
+            # Most wake-ups are not about events, and may come often.
+            await asyncio.sleep(max(0.0, self._looked + SOONEST - now()))
         if bookmark.progress.waiting:
             # An operator may have written to them.
             await bookmark.load()
@@ -305,29 +215,6 @@ class Consumer:
         except TimeoutError:
             return
 
-    def _count(self, event: EventRecord, seconds: float, count: int = 1) -> None:
-        """Tells how far behind it is, too: by positions, of which some may be of other topics."""
-        self.handled += count
-        if self._notices:
-            facts = {"seconds": seconds, "lag": max(0, self._seen - event.position)}
-            self._notices.tell("event_consumed", **self._facts, count=count, **facts)
-
-    @property
-    def _facts(self) -> dict[str, object]:
-        return {"group": self.subscription.group, "topic": self.subscription.topic}
-
-    def _say(self, text: str, notice: str, **facts: object) -> None:
-        known = {**self._facts, "worker": self._worker, **facts}
-        log.warning(text, extra={"fields": known})
-        if self._notices:
-            self._notices.tell(notice, **known)
-
 
 def _passing(event: EventRecord) -> Change:
     return lambda progress: progress.passed(event.position)
-
-
-def _is_dealt_with(progress: Progress, event: EventRecord) -> bool:
-    """Whether the store has passed the event, and does not have it at the head of a lane."""
-    waiting = progress.waiting.get(lane_of(event))
-    return progress.offset >= event.position and (waiting is None or waiting.position > event.position)

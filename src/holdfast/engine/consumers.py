@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.engine.candidate import Candidate
 from holdfast.engine.consumer import Consumer
+from holdfast.engine.handling import Handling
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
@@ -36,7 +37,12 @@ class Consumers:
         self._notices = notices
         self._worker = worker
         self._consumers = [
-            Consumer(each, session, store.transactions, settings, notices, worker, state)
+            Consumer(
+                each,
+                session,
+                settings,
+                Handling(each, session, store.transactions, settings, notices, worker, state),
+            )
             for each in subscriptions
         ]
         self._loop = asyncio.get_running_loop()
@@ -58,7 +64,7 @@ class Consumers:
 
     async def drain(self) -> int:
         """Deals with what is there now, as far as no other worker does; how many events that were."""
-        before = sum(consumer.handled for consumer in self._consumers)
+        before = sum(consumer.handling.handled for consumer in self._consumers)
         for consumer in self._consumers:
             try:
                 lease = self._settings.leader_lease_seconds
@@ -67,7 +73,7 @@ class Consumers:
                 continue
             async with grant:
                 await consumer.drain(Term(lock=grant.name, owner=grant.owner, token=grant.token))
-        return sum(consumer.handled for consumer in self._consumers) - before
+        return sum(consumer.handling.handled for consumer in self._consumers) - before
 
     def stop(self, grace: float) -> None:
         """Ends each after the event that it is at; what is not done within `grace` seconds is cut off."""

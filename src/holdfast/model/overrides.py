@@ -22,6 +22,7 @@ class Overrides(TypedDict, total=False):
     kill_seconds: float | None
     leader_candidate: bool | None
     leader_lease_seconds: float | None
+    event_consumer: bool | None
     reclaim_seconds: float | None
     lost_limit: int | None
     retention_seconds: float | None

@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether a worker stands for election, to fire schedules when it leads."""
     leader_lease_seconds: float = 15.0
 
+    event_consumer: bool = True
+    """Whether a worker tells the application's handlers of events."""
+
     reclaim_seconds: float = 2.0
     lost_limit: int = 5
     retention_seconds: float = 7 * 86_400.0

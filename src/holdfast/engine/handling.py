@@ -1,0 +1,154 @@
+"""Has events handled, one at a time, and sets aside what fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Any
+
+from holdfast.engine.bookmark import Bookmark, Change
+from holdfast.engine.delivery import Delivery, call
+from holdfast.engine.failures import one_line
+from holdfast.engine.hold import now
+from holdfast.engine.notices import Notices
+from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
+from holdfast.model.events import EventRecord
+from holdfast.model.outcome import decide_again
+from holdfast.model.progress import Progress, Waiting, lane_of
+from holdfast.model.retry import Failure
+from holdfast.model.scheduling import Term
+from holdfast.model.settings import Settings
+from holdfast.model.subscription import Subscription
+from holdfast.model.timing import SECOND
+from holdfast.store import Session, Transactions
+
+log = logging.getLogger("holdfast.events")
+
+
+class Handling:
+    """What becomes of single events of one subscription. `seen` is the last position that is known."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        session: Session,
+        transactions: Transactions | None,
+        settings: Settings,
+        notices: Notices,
+        worker: str,
+        state: Any,
+    ) -> None:
+        self.handled = 0
+        self.seen = 0
+        self.notices = notices
+        self._subscription = subscription
+        self._session = session
+        self._transactions = transactions
+        self._settings = settings
+        self._worker = worker
+        self._state = state
+
+    async def deliver(self, bookmark: Bookmark, event: EventRecord, failures: int, change: Change) -> bool:
+        """Has the event handled; the change is stored with its success. False if it is to be done again."""
+        delivery = Delivery(
+            event, failures, bookmark, change, self._settings, self._transactions, self._worker
+        )
+        began = now()
+        error = await self._call(delivery)
+        took = now() - began
+        if delivery.is_joined or delivery.was_refused:
+            await bookmark.load()
+            if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
+                self.count(event, took)
+                return True
+            if delivery.was_refused:
+                await self._insist(bookmark.term)
+                return False
+            error = error or RuntimeError("the handler ended, but its transaction was not committed")
+        if error is not None:
+            await self.set_aside(bookmark, event, failures, error, passes=True)
+            return True
+        if delivery.jobs or delivery.events or lane_of(event) in bookmark.progress.waiting:
+            await bookmark.save(change, delivery.jobs, delivery.events)
+        else:
+            bookmark.progress = change(bookmark.progress)
+        self.count(event, took)
+        return True
+
+    async def _insist(self, term: Term) -> None:
+        """Raises LeaseLost if the term is over."""
+        holder = await self._session.locks.holder(term.lock)
+        if holder is None or (holder.owner, holder.token) != (term.owner, term.token):
+            raise LeaseLost(f"the term {term.token} of {term.lock} is over")
+
+    async def _call(self, delivery: Delivery) -> BaseException | None:
+        """What the handler raised. Being cancelled from outside passes through."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        try:
+            await call(self._subscription, delivery, self._state, self._settings.kill_seconds)
+        except asyncio.CancelledError as error:
+            if task.cancelling() > cancelling:
+                raise
+            return error
+        except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
+            return error
+        return None
+
+    async def set_aside(
+        self, bookmark: Bookmark, event: EventRecord, failures: int, error: BaseException, *, passes: bool
+    ) -> None:
+        """Has the event's lane wait. With `passes` the group goes on behind it."""
+        failures += 1
+        reason = one_line(f"{type(error).__name__}: {error}")
+        again = None
+        if not isinstance(error, Undecodable | Undeliverable):
+            failure = Failure(failures, failures, self._subscription.name, error)
+            again, flaw = decide_again(failure, self._subscription.retry, random.random())
+            reason += flaw
+        if again is not None and not again.count:
+            failures -= 1
+        moment, lane = bookmark.moment(), lane_of(event)
+        waiting = Waiting(
+            position=event.position,
+            event=event.id,
+            failures=failures,
+            retry_at=None if again is None else moment + round((again.after or 0) * SECOND),
+            reason=reason,
+            since=moment,
+        )
+
+        def change(progress: Progress) -> Progress:
+            after = progress.set_aside(lane, waiting)
+            return after.passed(event.position) if passes else after
+
+        await bookmark.save(change)
+        facts = {"event": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
+        self.say("event failed", "event_failed", **facts)
+        if again is None:
+            self.say("event parked; replay or skip it", "event_parked", **facts)
+
+    def count(self, event: EventRecord, seconds: float, count: int = 1) -> None:
+        """Tells how far behind it is, too: by positions, of which some may be of other topics."""
+        self.handled += count
+        if self.notices:
+            facts = {"seconds": seconds, "lag": max(0, self.seen - event.position)}
+            self.notices.tell("event_consumed", **self.facts, count=count, **facts)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"group": self._subscription.group, "topic": self._subscription.topic}
+
+    def say(self, text: str, notice: str, **facts: object) -> None:
+        known = {**self.facts, "worker": self._worker, **facts}
+        log.warning(text, extra={"fields": known})
+        if self.notices:
+            self.notices.tell(notice, **known)
+
+
+def _is_dealt_with(progress: Progress, event: EventRecord) -> bool:
+    """Whether the store has passed the event, and does not have it at the head of a lane."""
+    waiting = progress.waiting.get(lane_of(event))
+    return progress.offset >= event.position and (waiting is None or waiting.position > event.position)

@@ -18,6 +18,7 @@ from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
+from holdfast.cli.events import events
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.leader import leader
 from holdfast.cli.migrate import migrate
@@ -28,6 +29,7 @@ from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
     HoldfastError,
+    InvalidEvent,
     InvalidJob,
     SchemaMismatch,
     UnknownTask,
@@ -36,7 +38,7 @@ from holdfast.model.masking import mask
 from holdfast.telemetry.logs import printable
 
 PROGRAM = "holdfast"
-_WRONG_USE_ERRORS = (ConfigurationError, InvalidJob, SchemaMismatch, UnknownTask)
+_WRONG_USE_ERRORS = (ConfigurationError, InvalidEvent, InvalidJob, SchemaMismatch, UnknownTask)
 
 
 class Commands(click.Group):
@@ -92,6 +94,7 @@ for command in (
     dlq,
     doctor,
     enqueue,
+    events,
     jobs,
     leader,
     migrate,

@@ -1,0 +1,299 @@
+"""`holdfast events`: what happened, and how far the groups that consume it have come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.app import Holdfast
+from holdfast.cli.access import as_json, opened, store_options
+from holdfast.cli.errors import Failure, WrongUse
+from holdfast.cli.output import progress, say, show_json, show_table
+from holdfast.cli.run import run
+from holdfast.engine.events import MOST_LISTED, GroupInfo, WaitingInfo
+from holdfast.model.errors import GroupGone
+from holdfast.model.events import Event, check_aggregate
+from holdfast.model.names import check_id, check_name
+
+EVENT_COLUMNS = ("position", "at", "topic", "type", "aggregate", "version", "id", "data")
+GROUP_COLUMNS = ("group", "topic", "offset", "behind", "waiting", "parked")
+WAITING_COLUMNS = ("topic", "event", "aggregate", "failures", "retry at", "since", "reason")
+DATA_SHOWN = 60
+_HIGHEST = 2**63 - 1
+
+
+@click.group()
+def events() -> None:
+    """See events, and steer the groups that consume them."""
+
+
+@events.command("list")
+@click.option("--topic", help="Only events of this topic.")
+@click.option("--aggregate", help="Only events of this aggregate of the topic.")
+@click.option(
+    "--after", type=click.IntRange(0, _HIGHEST), default=0, metavar="POSITION", help="Go on behind this one."
+)
+@click.option("--limit", type=click.IntRange(1, MOST_LISTED), default=50, show_default=True)
+@as_json
+@store_options
+def list_events(
+    store: str | None,
+    namespace: str | None,
+    as_json: bool,
+    topic: str | None,
+    aggregate: str | None,
+    after: int,
+    limit: int,
+) -> None:
+    """List events in their order, oldest first. The table has the beginning of their data, JSON all."""
+    topic = None if topic is None else check_name(topic, "topic")
+    aggregate = None if aggregate is None else check_aggregate(aggregate)
+
+    async def work() -> None:
+        async with opened(store, namespace) as app:
+            found = await app.events.list(topic, aggregate=aggregate, after=after, limit=limit)
+        more = found[-1].position if len(found) == limit else None
+        if as_json:
+            show_json({"events": found, "after": more})
+            return
+        show_table(EVENT_COLUMNS, map(_event_row, found), nothing="No such events.")
+        if more is not None:
+            say(f"More: --after {more}", "dim")
+
+    run(work())
+
+
+@events.command()
+@as_json
+@store_options
+def groups(store: str | None, namespace: str | None, as_json: bool) -> None:
+    """List the groups that consume, by name and topic, and how far they have come.
+
+    `offset` is the last position that a group has passed, `behind` how many events it has before it: at most,
+    for those of other topics in between are counted too. Of the events that failed, `waiting` are tried again
+    by themselves, `parked` only when they are replayed.
+    """
+
+    async def work() -> None:
+        async with opened(store, namespace) as app:
+            found = [_group_document(each, await _behind(app, each)) for each in await app.events.groups()]
+        if as_json:
+            show_json({"groups": found})
+            return
+        rows = ([each[column] for column in GROUP_COLUMNS] for each in found)
+        show_table(GROUP_COLUMNS, rows, nothing="No group has consumed yet.")
+
+    run(work())
+
+
+@events.command()
+@click.argument("group")
+@click.option("--topic", help="Only what failed of this topic.")
+@as_json
+@store_options
+def waiting(store: str | None, namespace: str | None, as_json: bool, group: str, topic: str | None) -> None:
+    """List the events that failed in a group, each of which holds up what follows of its aggregate."""
+
+    async def work() -> None:
+        async with _steered(store, namespace, group, topic) as app:
+            found = await _failed(app, group, topic)
+        if as_json:
+            show_json({"waiting": [{"topic": of, **asdict(each)} for of, each in found]})
+            return
+        rows = (_waiting_row(of, each) for of, each in found)
+        show_table(WAITING_COLUMNS, rows, nothing=f"Nothing waits in group {group}.")
+
+    run(work())
+
+
+@events.command()
+@click.argument("group")
+@click.option("--topic", help="Only what failed of this topic.")
+@click.option("--event", metavar="ID", help="Only this event.")
+@click.option("--aggregate", help="Only what failed of this aggregate.")
+@as_json
+@store_options
+def replay(
+    store: str | None,
+    namespace: str | None,
+    as_json: bool,
+    group: str,
+    topic: str | None,
+    event: str | None,
+    aggregate: str | None,
+) -> None:
+    """Have events that failed in a group tried again at once, with all their attempts before them."""
+    event = None if event is None else check_id(event, "event")
+
+    async def work() -> None:
+        async with _steered(store, namespace, group, topic) as app:
+            done = await app.events.replay(group, topic, event=event, aggregate=aggregate)
+        _tell("replayed", done, as_json, group, event)
+
+    run(work())
+
+
+@events.command()
+@click.argument("group")
+@click.option("--topic", help="Only what failed of this topic.")
+@click.option("--event", metavar="ID", help="Only this event.")
+@click.option("--aggregate", help="Only what failed of this aggregate.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_json
+@store_options
+def skip(
+    store: str | None,
+    namespace: str | None,
+    as_json: bool,
+    group: str,
+    topic: str | None,
+    event: str | None,
+    aggregate: str | None,
+    yes: bool,
+) -> None:
+    """Leave out events that failed in a group, so that what follows of their aggregates goes on."""
+    event = None if event is None else check_id(event, "event")
+
+    async def work() -> None:
+        async with _steered(store, namespace, group, topic) as app:
+            chosen = [
+                (of, each.event)
+                for of, each in await _failed(app, group, topic)
+                if event in (None, each.event) and aggregate in (None, each.aggregate)
+            ]
+            if chosen and not yes:
+                click.confirm(f"Leave out {len(chosen)} events for good?", abort=True, err=True)
+            done = 0
+            # One by one: whatever fails in the meantime was not asked about.
+            with progress("skipping", len(chosen)) as advance:
+                for of, each in chosen:
+                    done += await app.events.skip(group, of, event=each)
+                    advance()
+        _tell("skipped", done, as_json, group, event)
+
+    run(work())
+
+
+@events.command()
+@click.argument("group")
+@click.argument("topic")
+@store_options
+def forget(store: str | None, namespace: str | None, group: str, topic: str) -> None:
+    """Remove a group that consumes no more, so that events of the topic are no longer kept for it.
+
+    Should it consume again, it begins like a new one.
+    """
+
+    async def work() -> None:
+        async with _steered(store, namespace, group, topic) as app:
+            if not await app.events.forget(group, topic):
+                raise GroupGone(group)
+        say(f"Group {group} of topic {topic} is forgotten.")
+
+    run(work())
+
+
+@events.command()
+@click.argument("topic")
+@click.argument("type")
+@click.argument("data", metavar="JSON")
+@click.option("--aggregate", help="What it happened to: events of one aggregate are told in order.")
+@click.option("--id", metavar="UUID", help="The same id is stored once, however often it is emitted.")
+@as_json
+@store_options
+def emit(store: str | None, namespace: str | None, as_json: bool, data: str, **given: Any) -> None:
+    """Store an event, and print its id. JSON gives its data."""
+    try:
+        event = Event(data=msgspec.json.decode(data), **given)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WrongUse(f"the data are not JSON: {error}.") from None
+
+    async def work() -> None:
+        async with opened(store, namespace, may_make=True) as app:
+            if app.settings.store.startswith("memory:"):
+                raise WrongUse(
+                    "an event in memory:// would be gone when this command ends; name another with --store."
+                )
+            [event_id] = await app.emit(event)
+        if as_json:
+            show_json({"event": event_id})
+        else:
+            say(event_id)
+
+    run(work())
+
+
+@asynccontextmanager
+async def _steered(
+    store: str | None, namespace: str | None, group: str, topic: str | None
+) -> AsyncGenerator[Holdfast]:
+    try:
+        async with opened(store, namespace) as app:
+            yield app
+    except GroupGone:
+        known = f"{group} of topic {topic}" if topic is not None else group
+        raise Failure(f"there is no group {known}; 'holdfast events groups' shows all") from None
+
+
+async def _failed(app: Holdfast, group: str, topic: str | None) -> list[tuple[str, WaitingInfo]]:
+    """What failed in a group, each with its topic. GroupGone if there is no such group."""
+    known = [
+        each for each in await app.events.groups() if each.group == group and topic in (None, each.topic)
+    ]
+    if not known:
+        raise GroupGone(group)
+    return [(info.topic, each) for info in known for each in info.waiting]
+
+
+async def _behind(app: Holdfast, info: GroupInfo) -> int:
+    """By positions, from the first event of the topic that is still to come: before that are only others."""
+    coming = await app.events.list(info.topic, after=info.offset, limit=1)
+    return max(1, info.last + 1 - (coming[0].position or 0)) if coming else 0
+
+
+def _tell(what: str, count: int, as_json: bool, group: str, event: str | None) -> None:
+    if event is not None and not count:
+        raise Failure(
+            f"event {event} does not wait in group {group}; 'holdfast events waiting {group}' shows what does"
+        )
+    if as_json:
+        show_json({what: count})
+    else:
+        say(f"{count} events {what}.")
+
+
+def _event_row(event: Event[Any]) -> tuple[object, ...]:
+    data = msgspec.json.encode(event.data).decode()
+    shown = data if len(data) <= DATA_SHOWN else f"{data[: DATA_SHOWN - 3]}..."
+    return (
+        event.position,
+        event.at,
+        event.topic,
+        event.type,
+        event.aggregate,
+        event.version,
+        event.id,
+        shown,
+    )
+
+
+def _group_document(info: GroupInfo, behind: int) -> dict[str, object]:
+    parked = sum(each.retry_at is None for each in info.waiting)
+    return {
+        "group": info.group,
+        "topic": info.topic,
+        "offset": info.offset,
+        "behind": behind,
+        "waiting": len(info.waiting) - parked,
+        "parked": parked,
+    }
+
+
+def _waiting_row(topic: str, each: WaitingInfo) -> tuple[object, ...]:
+    retry_at = "parked" if each.retry_at is None else each.retry_at
+    return (topic, each.event, each.aggregate, each.failures, retry_at, each.since, each.reason)

@@ -137,6 +137,9 @@ def test_events_are_listed_by_topic_and_by_aggregate() -> None:
     assert listed("--topic", "orders", "--aggregate", "a", "--after", "1") == [3]
     assert listed("--after", str(2**63 - 1)) == []
     assert done("events", "list", "--topic", "nothing") == "No such events.\n"
+    assert listed("--last", "2") == [4, 5]
+    assert listed("--topic", "orders", "--aggregate", "a", "--last", "2") == [1, 3]
+    assert listed("--topic", "other", "--last", "9") == [4]
 
 
 def test_pages_go_on_where_the_last_one_ended() -> None:
@@ -183,6 +186,7 @@ def test_what_failed_is_listed_with_the_reason() -> None:
         "failures": 1,
         "retry_at": None,
         "reason": "ValueError: number 2",
+        "skip": False,
     }
     assert (alone["event"], alone["aggregate"]) == (third, None)
     assert all(each["retry_at"] > each["since"] for each in waiting("stock", "--topic", "orders"))

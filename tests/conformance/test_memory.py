@@ -15,7 +15,7 @@ from holdfast.testing.conformance import (
     Subject,
     WakeupPromises,
 )
-from holdfast.testing.conformance.machine import StoreMachine
+from holdfast.testing.conformance.event_machine import EventMachine
 
 
 class TestMemoryStore(StoreConformance, SchedulePromises, EventPromises, WakeupPromises):
@@ -28,7 +28,7 @@ class TestMemoryStore(StoreConformance, SchedulePromises, EventPromises, WakeupP
         return make
 
 
-class MemoryMachine(StoreMachine):
+class MemoryMachine(EventMachine):
     def open_store(self, clock: ManualClock) -> Store:
         return MemoryStore(clock=clock)
 

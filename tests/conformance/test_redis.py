@@ -18,6 +18,7 @@ from holdfast.testing.conformance import (
     Subject,
     WakeupPromises,
 )
+from holdfast.testing.conformance.event_machine import EventMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.redis.soundness import check_sound
 from tests.redis.support import emptied
@@ -64,7 +65,7 @@ class TestRedisCluster(
         return clocked(redis_nodes.url)
 
 
-class RedisMachine(ComparedMachine):
+class RedisMachine(EventMachine, ComparedMachine):
     url = ""
 
     def open_store(self, clock: ManualClock) -> RedisStore:

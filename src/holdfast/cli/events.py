@@ -17,8 +17,8 @@ from holdfast.cli.output import progress, say, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.engine.events import MOST_LISTED, GroupInfo, WaitingInfo
 from holdfast.model.errors import GroupGone
-from holdfast.model.events import Event, check_aggregate
-from holdfast.model.names import check_id, check_name
+from holdfast.model.events import Event
+from holdfast.model.names import check_id
 
 EVENT_COLUMNS = ("position", "at", "topic", "type", "aggregate", "version", "id", "data")
 GROUP_COLUMNS = ("group", "topic", "offset", "behind", "waiting", "parked")
@@ -39,6 +39,7 @@ def events() -> None:
     "--after", type=click.IntRange(0, _HIGHEST), default=0, metavar="POSITION", help="Go on behind this one."
 )
 @click.option("--limit", type=click.IntRange(1, MOST_LISTED), default=50, show_default=True)
+@click.option("--last", type=click.IntRange(1, MOST_LISTED), metavar="N", help="Only the newest N.")
 @as_json
 @store_options
 def list_events(
@@ -49,15 +50,17 @@ def list_events(
     aggregate: str | None,
     after: int,
     limit: int,
+    last: int | None,
 ) -> None:
     """List events in their order, oldest first. The table has the beginning of their data, JSON all."""
-    topic = None if topic is None else check_name(topic, "topic")
-    aggregate = None if aggregate is None else check_aggregate(aggregate)
 
     async def work() -> None:
         async with opened(store, namespace) as app:
-            found = await app.events.list(topic, aggregate=aggregate, after=after, limit=limit)
-        more = found[-1].position if len(found) == limit else None
+            if last is None:
+                found = await app.events.list(topic, aggregate=aggregate, after=after, limit=limit)
+            else:
+                found = await app.events.newest(topic, aggregate=aggregate, limit=last)
+        more = found[-1].position if last is None and len(found) == limit else None
         if as_json:
             show_json({"events": found, "after": more})
             return
@@ -81,7 +84,7 @@ def groups(store: str | None, namespace: str | None, as_json: bool) -> None:
 
     async def work() -> None:
         async with opened(store, namespace) as app:
-            found = [_group_document(each, await _behind(app, each)) for each in await app.events.groups()]
+            found = [_group_document(each) for each in await app.events.groups()]
         if as_json:
             show_json({"groups": found})
             return
@@ -250,12 +253,6 @@ async def _failed(app: Holdfast, group: str, topic: str | None) -> list[tuple[st
     return [(info.topic, each) for info in known for each in info.waiting]
 
 
-async def _behind(app: Holdfast, info: GroupInfo) -> int:
-    """By positions, from the first event of the topic that is still to come: before that are only others."""
-    coming = await app.events.list(info.topic, after=info.offset, limit=1)
-    return max(1, info.last + 1 - (coming[0].position or 0)) if coming else 0
-
-
 def _tell(what: str, count: int, as_json: bool, group: str, event: str | None) -> None:
     if event is not None and not count:
         raise Failure(
@@ -282,13 +279,13 @@ def _event_row(event: Event[Any]) -> tuple[object, ...]:
     )
 
 
-def _group_document(info: GroupInfo, behind: int) -> dict[str, object]:
+def _group_document(info: GroupInfo) -> dict[str, object]:
     parked = sum(each.retry_at is None for each in info.waiting)
     return {
         "group": info.group,
         "topic": info.topic,
         "offset": info.offset,
-        "behind": behind,
+        "behind": info.behind,
         "waiting": len(info.waiting) - parked,
         "parked": parked,
     }

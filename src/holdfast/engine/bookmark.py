@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -16,6 +17,8 @@ from holdfast.model.records import NewJob, Verdict
 from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite, Term, as_written
 from holdfast.model.timing import SECOND
 from holdfast.store import ScheduleStore
+
+log = logging.getLogger("holdfast.events")
 
 _TRIES = 20
 
@@ -103,11 +106,12 @@ class Bookmark:
 
 
 def readable(records: Sequence[ScheduleRecord]) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:
-    """Those of the records that this version can read."""
+    """Those of the records that this version can read; the others are named in the log."""
     found: list[tuple[ScheduleRecord, Subscriber, Progress]] = []
     for record in records:
         try:
             found.append((record, *decode(record)))
-        except msgspec.MsgspecError:
-            continue
+        except msgspec.MsgspecError as error:
+            fields = {"record": record.name, "error": str(error)}
+            log.warning("the progress of a group cannot be read; it is not listed", extra={"fields": fields})
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +11,8 @@ import msgspec
 
 from holdfast.engine.bookmark import readable
 from holdfast.engine.ids import new_id
-from holdfast.model.errors import GroupGone, InvalidEvent, VersionConflict
-from holdfast.model.events import Event, EventRecord
+from holdfast.model.errors import GroupGone, InvalidEvent, InvalidJob, VersionConflict
+from holdfast.model.events import Event, EventRecord, check_aggregate
 from holdfast.model.names import check_name
 from holdfast.model.progress import PREFIX, Progress, Subscriber, Waiting, aggregate_of, as_write, record_name
 from holdfast.model.records import Verdict
@@ -34,18 +35,21 @@ class WaitingInfo(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: datetime | None
     reason: str
     since: datetime
+    skip: bool
 
 
 class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How far a group has come with a topic: `offset` is the last position that it has passed.
 
-    `last` is the last position of all topics; `waiting` are those that failed, in their order.
+    `last` is the last position of all topics. `behind` is how many events it has before it: at most, for
+    those of other topics in between are counted too. `waiting` are those that failed, in their order.
     """
 
     group: str
     topic: str
     offset: int
     last: int
+    behind: int
     waiting: list[WaitingInfo]
 
 
@@ -57,9 +61,12 @@ class Events:
 
     async def groups(self) -> list[GroupInfo]:
         """All groups that ever consumed, by name and topic."""
-        last = await self._session().events.last()
         found = await subscribers(self._session())
-        return [_info(subscriber, progress, last) for _, subscriber, progress in found]
+        last = await self._session().events.last()
+        return [
+            _info(subscriber, progress, last, await self._behind(subscriber, progress, last))
+            for _, subscriber, progress in found
+        ]
 
     async def replay(
         self, group: str, topic: str | None = None, *, event: str | None = None, aggregate: str | None = None
@@ -77,6 +84,34 @@ class Events:
         """Removes a group that consumes no more, so that events are no longer kept for it."""
         name = record_name(check_name(group, "group"), check_name(topic, "topic"))
         return await self._session().schedules.remove(name)
+
+    async def newest(
+        self, topic: str | None = None, *, aggregate: str | None = None, limit: int = 50
+    ) -> list[Event[Any]]:
+        """The last events, in their order: of all, of a topic, or of one aggregate of it."""
+        _check(topic, aggregate, limit)
+        last = await self._session().events.last()
+        window = limit
+        while True:
+            after = max(0, last - window)
+            found: deque[EventRecord] = deque(maxlen=limit)
+            async for page in self._pages(after, last, MOST_LISTED, topic, aggregate):
+                found.extend(page)
+            if len(found) == limit or after == 0:
+                return [_shown(record) for record in found]
+            window *= 10
+
+    async def _pages(
+        self, after: int, last: int, size: int, topic: str | None, aggregate: str | None
+    ) -> AsyncGenerator[list[EventRecord]]:
+        while after < last:
+            page = await self._session().events.read(after, size, topic=topic, aggregate=aggregate)
+            yield page.records
+            after = page.upto
+
+    async def _behind(self, subscriber: Subscriber, progress: Progress, last: int) -> int:
+        page = await self._session().events.read(progress.offset, 1, topic=subscriber.topic)
+        return max(1, last + 1 - page.records[0].position) if page.records else 0
 
     async def _resume(
         self, group: str, topic: str | None, event: str | None, aggregate: str | None, *, skip: bool
@@ -123,20 +158,28 @@ class Events:
         limit: int = 50,
     ) -> list[Event[Any]]:
         """Events behind a position, in their order: all, those of a topic, or of one aggregate of it."""
-        if not 1 <= limit <= MOST_LISTED:
-            raise InvalidEvent("limit", f"{limit!r} is not between 1 and {MOST_LISTED}")
-        if aggregate is not None and topic is None:
-            raise InvalidEvent("topic", "an aggregate belongs to a topic; give that too")
+        _check(topic, aggregate, limit)
         found: list[EventRecord] = []
         last = await self._session().events.last()
-        while True:
-            page = await self._session().events.read(
-                after, limit - len(found), topic=topic, aggregate=aggregate
-            )
-            found += page.records
-            if len(found) == limit or page.upto >= last:
-                return [_shown(record) for record in found]
-            after = page.upto
+        async for page in self._pages(after, last, limit, topic, aggregate):
+            found += page
+            if len(found) >= limit:
+                break
+        return [_shown(record) for record in found[:limit]]
+
+
+def _check(topic: str | None, aggregate: str | None, limit: int) -> None:
+    if not 1 <= limit <= MOST_LISTED:
+        raise InvalidEvent("limit", f"{limit!r} is not between 1 and {MOST_LISTED}")
+    if aggregate is not None and topic is None:
+        raise InvalidEvent("topic", "an aggregate belongs to a topic; give that too")
+    try:
+        if topic is not None:
+            check_name(topic, "topic")
+        if aggregate is not None:
+            check_aggregate(aggregate)
+    except InvalidJob as error:
+        raise InvalidEvent(error.field, str(error).removeprefix(f"{error.field}: ")) from None
 
 
 async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:
@@ -160,13 +203,14 @@ async def needed(session: Session) -> dict[str, int]:
     return passed
 
 
-def _info(subscriber: Subscriber, progress: Progress, last: int) -> GroupInfo:
+def _info(subscriber: Subscriber, progress: Progress, last: int, behind: int) -> GroupInfo:
     waiting = sorted(progress.waiting.items(), key=lambda each: each[1].position)
     return GroupInfo(
         group=subscriber.group,
         topic=subscriber.topic,
         offset=progress.offset,
         last=last,
+        behind=behind,
         waiting=[
             WaitingInfo(
                 event=each.event,
@@ -176,6 +220,7 @@ def _info(subscriber: Subscriber, progress: Progress, last: int) -> GroupInfo:
                 retry_at=None if each.retry_at is None else moment(each.retry_at),
                 reason=each.reason,
                 since=moment(each.since),
+                skip=each.skip,
             )
             for lane, each in waiting
         ],

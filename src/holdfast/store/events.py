@@ -16,8 +16,8 @@ class EventStore(Protocol):
     stand or fall with that. One whose id is stored already is left out. Each has a position: from 1 on, with
     no gap, and never below one that anybody has read: not even of a transaction that began earlier and
     commits later. It has a version too, if it has an aggregate: one more than the last of that topic and
-    aggregate. An aggregate of which no event is kept begins above every version of its topic that was
-    removed. Listeners are woken by what is appended.
+    aggregate. An aggregate of which no event is kept begins above the last versions of all
+    aggregates of its topic of which none is kept either. Listeners are woken by what is appended.
     """
 
     async def append(self, events: Sequence[NewEvent], jobs: Sequence[NewJob] = ()) -> list[Added]:

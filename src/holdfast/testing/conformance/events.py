@@ -221,7 +221,7 @@ class EventPromises(Promises):
                 await asyncio.sleep(0)
 
         async def tell(session: Any, name: str) -> list[str]:
-            told = []
+            told: list[str] = []
             for _ in range(15):
                 event = new_event(aggregate=name)
                 await session.events.append([event])

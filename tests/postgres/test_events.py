@@ -265,16 +265,25 @@ async def test_what_is_old_waits_for_what_stands_before_it_so_that_versions_go_o
     postgres_database: str,
 ) -> None:
     """A transaction that was long under way has an older event behind younger ones."""
-    age = "UPDATE holdfast.event SET at = 0 WHERE position = $1"
+    age = "UPDATE holdfast.event SET at = 0 WHERE position = ANY ($1)"
     async with a_log(postgres_database) as log, connection(postgres_database) as watch:
         minute = 60_000_000
-        await log.append(new_event(aggregate="a"), new_event(aggregate="a"), new_event("other"))
-        assert len(await log.ids()) == 3
-        for position in (2, 3):
-            await watch.execute(age, position)
-        assert await log.session.events.prune(minute, {}, 10) == 1
-        assert [event.position for event in await log.records()] == [1, 2]
-        await watch.execute(age, 1)
-        assert await log.session.events.prune(minute, {"orders": 1}, 10) == 1
+        await log.append(*(new_event(aggregate="a") for _ in range(3)), new_event("other"))
+        assert len(await log.ids()) == 4
+        await watch.execute(age, [1, 3, 4])
+        assert await log.session.events.prune(minute, {}, 10) == 2
+        assert [event.position for event in await log.records()] == [2, 3]
+        await watch.execute(age, [2])
+        assert await log.session.events.prune(minute, {"orders": 2}, 10) == 1
         await log.append(new_event(aggregate="a"))
-        assert [event.version for event in await log.records()] == [2, 3]
+        assert [event.version for event in await log.records()] == [3, 4]
+
+
+async def test_an_aggregate_begins_above_the_highest_that_was_removed_whichever_was_last(
+    postgres_database: str,
+) -> None:
+    async with a_log(postgres_database) as log:
+        await log.append(*(new_event(aggregate=name) for name in "aaab"))
+        assert [await log.session.events.prune(-1_000_000, {}, limit) for limit in (3, 1)] == [3, 1]
+        await log.append(new_event(aggregate="c"), new_event(aggregate="c"))
+        assert [event.version for event in await log.records()] == [4, 5]

@@ -15,23 +15,45 @@ LEVELS = {
     "exception": "error",
     "critical": "critical",
 }
+SAYING = {"_say": "info", "say": "warning"}
+"""Methods that log what they are given first, and how."""
 ROW = re.compile(r"^\| (?P<events>`[^|]+`) \| (?P<levels>[a-z, ]+) \|", re.MULTILINE)
+
+
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    """All of the engine's source, each part with the name of its module."""
+    for path in (ROOT / "src/holdfast/engine").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield path.stem, node
+
+
+def duties() -> Iterator[str]:
+    """With which word the lines of each kind of candidate begin."""
+    for _, node in nodes():
+        match node:
+            case ast.Call(func=ast.Name(id="Candidate"), args=[*_, ast.Constant(value=str(duty))]):
+                yield duty
+            case _:
+                continue
 
 
 def written() -> Iterator[tuple[str, str]]:
     """Event and level of every line that the engine can log."""
-    for path in (ROOT / "src/holdfast/engine").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="log"), attr=level),
-                    args=[ast.Constant(value=str(event)), *_],
-                ) if level in LEVELS:
-                    yield event, LEVELS[level]
-                case ast.Call(func=ast.Attribute(attr="_say"), args=[ast.Constant(value=str(event)), *_]):
-                    yield event, "info"
-                case _:
-                    continue
+    for module, node in nodes():
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="log"), attr=level),
+                args=[ast.Constant(value=str(event)), *_],
+            ) if level in LEVELS:
+                yield event, LEVELS[level]
+            case ast.Call(
+                func=ast.Attribute(attr="_say" | "say" as method),
+                args=[ast.Constant(value=str(event)), *_],
+            ):
+                said = [f"{duty} {event}" for duty in duties()] if module == "candidate" else [event]
+                yield from ((each, SAYING[method]) for each in said)
+            case _:
+                continue
 
 
 def told() -> Iterator[tuple[str, str]]:

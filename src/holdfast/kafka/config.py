@@ -76,6 +76,7 @@ class _Logger:
         self._config = config
 
     def log(self, level: int, template: str, *args: object) -> None:
+        level = min(level, logging.WARNING)  # what it calls fatal is raised, and outlived
         if not log.isEnabledFor(level):
             return
         said = template % args if args else template

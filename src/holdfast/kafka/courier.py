@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -15,6 +15,8 @@ from holdfast.kafka.config import ClientConfig
 from holdfast.kafka.message import Headers, headers_of, key_of
 from holdfast.model.errors import DeliveryFailed, HoldfastError, Undeliverable
 from holdfast.model.events import EventRecord
+
+_Place: TypeAlias = tuple[str, str | None]
 
 SLICE = 0.1
 """So many seconds at most go by until a wait is given up."""
@@ -45,6 +47,9 @@ _FOR_GOOD = frozenset(
     }
 )
 _LAST_WORDS = 5
+_MOST_KNOWN = 10_000
+_IDLE = 600.0
+"""Seconds; a broker forgets a producer that has been idle for a day."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 -- so it names them
 
 
@@ -79,6 +84,11 @@ class _Batch:
         return list(self._missing.values())
 
     @property
+    def arrived(self) -> list[str]:
+        """The ids of the events that were acknowledged."""
+        return [event.id for index, event in enumerate(self.events) if index not in self._missing]
+
+    @property
     def is_refused(self) -> bool:
         """Whether the same would be refused again, for ever."""
         return self.error is not None and self.error.code() in _FOR_GOOD
@@ -93,21 +103,53 @@ class Courier:
         self._timeout = timeout
         self._producer: Producer | None = None
         self._trouble: str | None = None
+        self._known: set[_Place] = set()
+        self._used_at = 0.0
 
     def send(self, events: Sequence[EventRecord], stop: threading.Event) -> None:
-        """Returns when all are acknowledged. Raises if not, and then nothing is on its way any more."""
-        batch = self._try(events, stop)
-        if batch.is_refused:
-            # Events travel many to a request, which is refused as one: alone, each answers for itself.
-            for event in batch.missing:
-                batch = self._try([event], stop)
-                if batch.missing:
-                    break
-        if batch.missing:
-            raise self._error(batch)
+        """Returns when all are acknowledged. Raises if not, and then nothing is on its way any more.
+
+        If one of them is Undeliverable, all before it are acknowledged.
+        """
+        now = time.monotonic()
+        if now - self._used_at > _IDLE or len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._used_at = now
+        arrived: set[str] = set()
+        for wave in self._waves(events):
+            batch = self._try(wave, stop)
+            arrived.update(batch.arrived)
+            if batch.is_refused:
+                # Events travel many to a request, which is refused as one: alone, each answers for itself.
+                return self._send_singly([event for event in events if event.id not in arrived], stop)
+            if batch.missing:
+                raise self._error(batch)
+        return None
 
     def close(self) -> None:
         self._discard()
+
+    def _send_singly(self, events: Sequence[EventRecord], stop: threading.Event) -> None:
+        for event in events:
+            batch = self._try([event], stop)
+            if batch.missing:
+                raise self._error(batch)
+
+    def _waves(self, events: Sequence[EventRecord]) -> list[list[EventRecord]]:
+        """The events in order for each aggregate, of which the first goes alone unless it is known.
+
+        A broker refuses what follows a refused request of a producer only in a partition to which that
+        producer has written before. So nothing may follow the first event until it has arrived.
+        """
+        first: list[EventRecord] = []
+        rest: list[EventRecord] = []
+        begun: set[_Place] = set()
+        for event in events:
+            place = event.topic, event.aggregate
+            is_next = place in begun and event.aggregate is not None and place not in self._known
+            (rest if is_next else first).append(event)
+            begun.add(place)
+        return [first, rest] if rest else [first]
 
     def _try(self, events: Sequence[EventRecord], stop: threading.Event) -> _Batch:
         batch = _Batch(events)
@@ -123,6 +165,8 @@ class Courier:
                 self._producer.flush(SLICE)
             is_reusable = batch.heard == batch.queued and not batch.is_broken
             is_reusable = is_reusable and (batch.error is None or batch.is_refused)
+            if not batch.missing:
+                self._known.update((event.topic, event.aggregate) for event in events)
         except KafkaException as error:  # a fatal one, of the producer as a whole
             batch.failed(error.args[0])
         finally:
@@ -167,6 +211,7 @@ class Courier:
 
     def _discard(self) -> None:
         """Drops the producer with all that it still holds: sent later, that would come after its repeat."""
+        self._known.clear()
         producer, self._producer = self._producer, None
         if producer is None:
             return
@@ -191,8 +236,7 @@ class Courier:
             self._trouble if batch.error is None else batch.error.str()
         ) or f"no answer in {self._timeout:g} s"
         return DeliveryFailed(
-            f"Kafka did not acknowledge {len(batch.missing)} of {len(batch.events)} events, the first is "
-            f"{first.id} of topic {first.topic}: {self._config.clean(why)}"
+            f"Kafka did not acknowledge event {first.id} of topic {first.topic}: {self._config.clean(why)}"
         )
 
 

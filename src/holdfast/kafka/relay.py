@@ -66,8 +66,9 @@ class KafkaRelay:
     async def handle(self, events: Sequence[EventRecord]) -> None:
         """Returns when Kafka has acknowledged every event of the batch.
 
-        Raises DeliveryFailed if it has not, and Undeliverable if it never will. Then some may have arrived
-        nevertheless, but none is on its way any more: hand over the same batch again. When this is
+        Raises DeliveryFailed if it has not. Then some may have arrived nevertheless, but none is on its way
+        any more: hand over the same batch again. Raises Undeliverable for an event that Kafka will never
+        take; all before it have arrived, of those behind it perhaps some of other aggregates. When this is
         cancelled, it ends as soon as nothing is on its way.
         """
         if not events:

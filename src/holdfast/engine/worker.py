@@ -241,7 +241,8 @@ class Worker:
                 pump = self._pump = make_pump()
                 await pump.serve(until_idle=True)
         finally:
-            consumers.stop(0)
+            if pump.has_failed or not pump.is_stopping:
+                consumers.stop(0)
             await consumers.close()
             self._ledger = self._pump = self._consumers = None
             self._is_wedged = any(hold.stop is not Stop.SHUTDOWN for hold in pump.slots.stuck)

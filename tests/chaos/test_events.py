@@ -1,0 +1,188 @@
+"""Events whose consumers are killed, frozen and woken: none is lost, and each is entered once on SQL stores."""
+
+import asyncio
+import random
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.chaos import event_program
+from tests.chaos.event_program import LOCK, READ, TABLE, named, produce
+from tests.chaos.harness import Site
+from tests.chaos.postgres_site import PostgresSite
+from tests.chaos.process import Process
+from tests.chaos.redis_site import RedisSite
+from tests.chaos.waiting import until, until_async
+
+pytestmark = pytest.mark.process
+
+LEASE = 1.0
+AGGREGATES = "abcde"
+ROUNDS = 25
+"""So often each way of emitting is taken; every round has two events for each aggregate that it is about."""
+BLOWS = 8
+Entry = tuple[str, str, int]
+
+
+class Emitting:
+    """Emits in every way that a store has, and knows what was committed."""
+
+    def __init__(self, site: Site, join: Callable[[], Any] | None) -> None:
+        self._site = site
+        self._join = join
+        self._count = 0
+        self.committed: set[str] = set()
+
+    async def run(self, draw: random.Random) -> None:
+        ways = [self._by_job, self._by_app]
+        if self._join is not None:
+            ways += [self._joined, self._undone]
+        for _ in range(ROUNDS):
+            for way in draw.sample(ways, len(ways)):
+                await way(self._names(draw))
+            await asyncio.sleep(draw.uniform(0, 0.1))
+
+    def _names(self, draw: random.Random) -> list[str]:
+        self._count += 1
+        return [
+            f"{aggregate}-{self._count}-{part}" for aggregate in draw.sample(AGGREGATES, 2) for part in (6, 7)
+        ]
+
+    async def _by_job(self, names: list[str]) -> None:
+        await self._site.add(produce.call(names))
+        self.committed.update(names)
+
+    async def _by_app(self, names: list[str]) -> None:
+        await self._site.app.emit(*map(named, names))
+        self.committed.update(names)
+
+    async def _joined(self, names: list[str]) -> None:
+        await asyncio.to_thread(self._in_transaction, names, "COMMIT")
+        self.committed.update(names)
+
+    async def _undone(self, names: list[str]) -> None:
+        await asyncio.to_thread(self._in_transaction, names, "ROLLBACK")
+
+    def _in_transaction(self, names: list[str], end: str) -> None:
+        assert self._join is not None
+        with closing(self._join()) as connection:
+            connection.execute("BEGIN")
+            self._site.app.emit_in_sync(connection, *map(named, names))
+            connection.execute(end)
+
+
+def start(site: Site) -> Process:
+    return site.start("-m", "holdfast", "worker", f"{event_program.__name__}:app", "-c", "2")
+
+
+async def consuming(site: Site, workers: list[Process]) -> Process | None:
+    """The worker that has the group's lock, if it is one of these."""
+    holder = await site.app.client.session.locks.holder(LOCK)
+    owner = "" if holder is None else holder.owner
+    return next((worker for worker in workers if f"-{worker.pid}-" in owner.replace(":", "-")), None)
+
+
+async def under_blows(
+    site: Site, emitting: Emitting, entries: Callable[[], list[Entry]], draw: random.Random
+) -> list[Entry]:
+    """What stands in the ledger at the end; meanwhile whoever consumes is killed or frozen."""
+    workers = [start(site) for _ in range(3)]
+    emission = asyncio.create_task(emitting.run(draw))
+    hits = 0
+    for blow in range(BLOWS):
+        some = len(entries()) + draw.randrange(1, 12)
+        await until(lambda: len(entries()), "it goes on", some.__le__, show=site.printed)
+        busy = await consuming(site, workers)
+        hits += busy is not None
+        victim = busy or draw.choice(workers)
+        if blow % 2:
+            await freeze(site, victim)
+            await asyncio.sleep(LEASE * draw.uniform(0.5, 1.5))
+            victim.signal(signal.SIGCONT)
+        else:
+            victim.kill()
+            workers = [start(site) if worker is victim else worker for worker in workers]
+    await emission
+    assert hits, "at least one blow met the one that consumes"
+    wanted = emitting.committed
+    await until(
+        lambda: {name for name, _, _ in entries()},
+        "all are entered",
+        lambda found: found >= wanted,
+        show=site.printed,
+    )
+    await until_async(site.app.events.groups, "nothing waits", lambda infos: infos[0].waiting == [])
+    return entries()
+
+
+async def freeze(site: Site, worker: Process) -> None:
+    if isinstance(site, PostgresSite | RedisSite):
+        worker.signal(signal.SIGSTOP)
+    else:
+        await site.freeze(worker)
+
+
+def check_order(entries: list[Entry]) -> None:
+    """By their first appearance, without a gap."""
+    first = list(dict.fromkeys(entries))
+    for aggregate in AGGREGATES:
+        versions = [version for _, of, version in first if of == aggregate]
+        assert versions == list(range(1, len(versions) + 1)), aggregate
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_each_committed_event_stands_once_in_the_ledger_in_the_order_of_its_aggregate(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    settings: dict[str, Any] = {
+        "leader_lease_seconds": LEASE,
+        "leader_candidate": False,
+        "lost_limit": 1_000,
+        "reclaim_seconds": 0.2,
+        "poll_seconds": 0.2,
+    }
+    join: Callable[[], Any]
+    if kind == "sqlite":
+        site = Site(tmp_path, **settings)
+
+        def join() -> sqlite3.Connection:
+            return sqlite3.connect(tmp_path / "jobs.db", timeout=30, isolation_level=None)
+    else:
+        database = request.getfixturevalue("postgres_database")
+        site = PostgresSite(tmp_path, database, **settings)
+
+        def join() -> psycopg.Connection[Any]:
+            return psycopg.connect(database, autocommit=True)
+
+    async with site:
+        site.query(TABLE[kind])
+        emitting = Emitting(site, join)
+        entries = await under_blows(site, emitting, lambda: site.query(READ), random.Random(kind))
+        names = [name for name, _, _ in entries]
+        assert sorted(names) == sorted(emitting.committed), "each once, and none of what was rolled back"
+        check_order(entries)
+
+
+async def test_without_transactions_none_is_lost_and_the_first_time_is_in_order(
+    tmp_path: Path, redis_url: str
+) -> None:
+    settings: dict[str, Any] = {"lost_limit": 1_000, "reclaim_seconds": 0.2, "poll_seconds": 0.2}
+    async with RedisSite(
+        tmp_path, redis_url, leader_lease_seconds=LEASE, leader_candidate=False, **settings
+    ) as site:
+
+        def entries() -> list[Entry]:
+            file = tmp_path / "effects"
+            lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
+            return [(name, of, int(version)) for name, of, version in map(str.split, lines)]
+
+        emitting = Emitting(site, None)
+        found = await under_blows(site, emitting, entries, random.Random("redis"))
+        assert {name for name, _, _ in found} == emitting.committed
+        check_order(found)

@@ -39,6 +39,14 @@ async def produce(ctx: Context, names: list[str]) -> None:
     await asyncio.sleep(SLOWNESS)
 
 
+@app.task(retry=AGAIN, run_in="process")
+def produce_in_process(ctx: Context, names: list[str]) -> None:
+    for name in names:
+        ctx.emit(named(name))
+    if ctx.run == 1:
+        raise ValueError("after it had emitted")
+
+
 @app.on(TOPIC, group=GROUP, retry=AGAIN)
 async def enter(ctx: Context, event: Event[str]) -> None:
     if ctx.run == 1 and event.data.endswith("7"):

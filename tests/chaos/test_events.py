@@ -1,4 +1,4 @@
-"""Events whose consumers are killed, frozen and woken: none is lost, and each is entered once on SQL stores."""
+"""Events whose consumers are killed, frozen and woken: none is lost, and SQL ledgers have each one once."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.chaos import event_program
-from tests.chaos.event_program import LOCK, READ, TABLE, named, produce
+from tests.chaos.event_program import LOCK, READ, TABLE, named, produce, produce_in_process
 from tests.chaos.harness import Site
 from tests.chaos.postgres_site import PostgresSite
 from tests.chaos.process import Process
@@ -136,53 +136,92 @@ def check_order(entries: list[Entry]) -> None:
         assert versions == list(range(1, len(versions) + 1)), aggregate
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_each_committed_event_stands_once_in_the_ledger_in_the_order_of_its_aggregate(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
-    settings: dict[str, Any] = {
-        "leader_lease_seconds": LEASE,
-        "leader_candidate": False,
-        "lost_limit": 1_000,
-        "reclaim_seconds": 0.2,
-        "poll_seconds": 0.2,
-    }
-    join: Callable[[], Any]
-    if kind == "sqlite":
-        site = Site(tmp_path, **settings)
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
-        def join() -> sqlite3.Connection:
-            return sqlite3.connect(tmp_path / "jobs.db", timeout=30, isolation_level=None)
-    else:
-        database = request.getfixturevalue("postgres_database")
-        site = PostgresSite(tmp_path, database, **settings)
 
-        def join() -> psycopg.Connection[Any]:
-            return psycopg.connect(database, autocommit=True)
+@pytest.fixture
+def make_site(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> Callable[..., Site]:
+    def make(**settings: Any) -> Site:
+        known: dict[str, Any] = {
+            "leader_candidate": False,
+            "leader_lease_seconds": LEASE,
+            "lost_limit": 1_000,
+            "reclaim_seconds": 0.2,
+            "poll_seconds": 0.2,
+            **settings,
+        }
+        if kind == "postgresql":
+            return PostgresSite(tmp_path, request.getfixturevalue("postgres_database"), **known)
+        if kind == "redis":
+            return RedisSite(tmp_path, request.getfixturevalue("redis_url"), **known)
+        return Site(tmp_path, **known)
 
-    async with site:
+    return make
+
+
+def opened(site: Site, kind: str) -> Callable[[], list[Entry]]:
+    """Makes the ledger; gives what reads it."""
+    if kind in TABLE:
         site.query(TABLE[kind])
-        emitting = Emitting(site, join)
-        entries = await under_blows(site, emitting, lambda: site.query(READ), random.Random(kind))
-        names = [name for name, _, _ in entries]
-        assert sorted(names) == sorted(emitting.committed), "each once, and none of what was rolled back"
-        check_order(entries)
+        return lambda: [(name, of, version) for name, of, version in site.query(READ)]
+
+    def read() -> list[Entry]:
+        file = site.folder / "effects"
+        lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
+        return [(name, of, int(version)) for name, of, version in map(str.split, lines)]
+
+    return read
 
 
-async def test_without_transactions_none_is_lost_and_the_first_time_is_in_order(
-    tmp_path: Path, redis_url: str
+def joining(site: Site, kind: str) -> Callable[[], Any] | None:
+    """How users connect to the store's database, with no transaction open."""
+    if kind == "sqlite":
+        return lambda: sqlite3.connect(site.folder / "jobs.db", timeout=30, isolation_level=None)
+    return (lambda: psycopg.connect(site.url, autocommit=True)) if kind == "postgresql" else None
+
+
+async def test_no_committed_event_is_lost_and_ledgers_of_sql_stores_have_each_once(
+    make_site: Callable[..., Site], kind: str
 ) -> None:
-    settings: dict[str, Any] = {"lost_limit": 1_000, "reclaim_seconds": 0.2, "poll_seconds": 0.2}
-    async with RedisSite(
-        tmp_path, redis_url, leader_lease_seconds=LEASE, leader_candidate=False, **settings
-    ) as site:
-
-        def entries() -> list[Entry]:
-            file = tmp_path / "effects"
-            lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
-            return [(name, of, int(version)) for name, of, version in map(str.split, lines)]
-
-        emitting = Emitting(site, None)
-        found = await under_blows(site, emitting, entries, random.Random("redis"))
-        assert {name for name, _, _ in found} == emitting.committed
+    async with make_site() as site:
+        entries = opened(site, kind)
+        emitting = Emitting(site, joining(site, kind))
+        found = await under_blows(site, emitting, entries, random.Random(kind))
+        names = [name for name, _, _ in found]
+        assert set(names) == emitting.committed, "none is lost, and none is there that was rolled back"
         check_order(found)
+        if kind in TABLE:
+            assert len(names) == len(set(names)), "each has its effect once"
+
+
+async def test_a_consumer_that_is_asked_to_end_is_followed_at_once(
+    make_site: Callable[..., Site], kind: str
+) -> None:
+    async with make_site(leader_lease_seconds=600) as site:
+        entries = opened(site, kind)
+        workers = [start(site), start(site)]
+        for worker in workers:
+            await worker.starts()
+        await site.app.emit(named("a-1"))
+        await until(lambda: len(entries()), "the first is entered", show=site.printed)
+        first = await consuming(site, workers)
+        assert first is not None
+        first.signal(signal.SIGTERM)
+        assert await first.ends() == 0
+        await site.app.emit(named("a-2"))
+        await until(lambda: len(entries()), "the second is entered", (2).__eq__, show=site.printed)
+        check_order(entries())
+
+
+async def test_jobs_in_processes_of_their_own_emit_with_their_success_or_not_at_all(
+    make_site: Callable[..., Site], kind: str
+) -> None:
+    async with make_site() as site:
+        entries = opened(site, kind)
+        start(site)
+        await site.finished(*await site.add(produce_in_process.call(["a-1", "a-2"])))
+        await until(lambda: len(entries()), "both are entered", (2).__le__, show=site.printed)
+        assert [name for name, _, _ in entries()] == ["a-1", "a-2"], "those of the run that failed are not"

@@ -314,3 +314,39 @@ async def test_groups_are_no_schedules(app: Holdfast) -> None:
         await drain(app)
         assert [each.name for each in await app.schedules.list()] == ["tick"]
         assert len(await app.events.groups()) == 1
+
+
+async def test_the_longest_names_are_no_trouble(app: Holdfast) -> None:
+    topic, group, aggregate = "t" * 200, "g" * 200, "\N{SNOWMAN}" * 200
+    told: list[tuple[int, str | None]] = []
+
+    @app.on(topic, group=group, retry=Fixed(1, wait=0))
+    async def handle(ctx: Context, event: Event[int]) -> None:
+        told.append((event.data, event.aggregate))
+        if ctx.run == 1 and event.data == 1:
+            raise ValueError("x" * 10_000 + "\0\ud800")
+
+    async with app:
+        await app.emit(event(1, aggregate, topic), event(2, aggregate, topic))
+        await drain(app)
+        assert [(info.group, info.topic, info.waiting) for info in await app.events.groups()] == [
+            (group, topic, [])
+        ]
+    assert told == [(1, aggregate), (1, aggregate), (2, aggregate)]
+
+
+async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
+    apps = [Holdfast(f"sqlite:///{tmp_path}/jobs.db", namespace=name, state=[]) for name in ("one", "two")]
+
+    async def handle(ctx: Context[list[int]], event: Event[int]) -> None:
+        ctx.state.append(event.data)
+
+    for number, app in enumerate(apps):
+        app.on("orders", group="billing")(handle)
+        async with app:
+            await app.emit(event(number))
+    for app in apps:
+        await drain(app)
+        async with app:
+            assert [(info.offset, info.last) for info in await app.events.groups()] == [(1, 1)]
+    assert [app.state for app in apps] == [[0], [1]]

@@ -60,6 +60,7 @@ class Desk:
         try:
             await consumers.drain()
         finally:
+            consumers.stop(0)
             await consumers.close()
 
     async def later(self, seconds: float = 2 * WAIT) -> None:

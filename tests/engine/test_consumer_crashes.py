@@ -1,12 +1,12 @@
 """A consumer that ends at any of its steps: the next one goes on, none is lost, each first comes in order."""
 
+import asyncio
 from itertools import count
 from typing import Any
 
 import pytest
 
 from holdfast import Context, Event
-from holdfast.model.errors import OutcomeUnknown
 from tests.engine.consuming import Desk, of
 from tests.engine.faulty import Faults, FaultyStore
 
@@ -15,16 +15,12 @@ STEPS = ("get", "write", "read", "last")
 
 
 class Crash(Faults):
-    """Ends at one step, before it is done or behind it, and at all that follow."""
+    """Ends at one step, before it is done or behind it: neither that nor any other comes back."""
 
     def __init__(self, step: int, *, behind: bool) -> None:
         super().__init__()
         self._left = step
         self._behind = behind
-
-    @property
-    def is_over(self) -> bool:
-        return self._left <= 0
 
     async def apply(self, session: str, name: str, call: Any, argument: Any) -> Any:
         if name not in STEPS:
@@ -33,7 +29,8 @@ class Crash(Faults):
         if self._left == 0 and self._behind:
             await call()
         if self._left <= 0:
-            raise OutcomeUnknown("nobody hears the answer")
+            self.died.set()
+            await asyncio.get_running_loop().create_future()
         return await call()
 
 
@@ -42,15 +39,20 @@ async def crashes(desk: Desk, step: int, *, behind: bool) -> bool:
     crash = Crash(step, behind=behind)
     desk.rig.store = FaultyStore(desk.rig.memory, crash)
     await desk.emit(*NAMES)
-    try:
-        for _ in range(3):
-            await desk.later()
-    except OutcomeUnknown:
-        assert crash.is_over
+    working = asyncio.create_task(work(desk, 3))
+    dying = asyncio.create_task(crash.died.wait())
+    await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
+    working.cancel()
+    dying.cancel()
+    await asyncio.wait([working, dying])
     desk.rig.next_process()
-    for _ in range(6):
+    await work(desk, 6)
+    return crash.died.is_set()
+
+
+async def work(desk: Desk, times: int) -> None:
+    for _ in range(times):
         await desk.later()
-    return crash.is_over
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])

@@ -37,7 +37,9 @@ class Bookmark:
         self._schedules = schedules
         self._term = term
         self._record: ScheduleRecord | None = None
-        self._clock = 0, 0.0
+        self.told_at = 0
+        """The store's now, when it was last asked."""
+        self._asked = 0.0
         self.subscriber = subscriber
         self.progress = Progress(offset=0)
         self.saved = now()
@@ -58,13 +60,12 @@ class Bookmark:
 
     def moment(self) -> int:
         """The store's now, as far as it is known here."""
-        told, at = self._clock
-        return told + round((now() - at) * SECOND)
+        return self.told_at + round((now() - self._asked) * SECOND)
 
     async def load(self) -> bool:
         """Reads what is stored; whether anything is."""
         told = await self._schedules.get([record_name(self.subscriber.group, self.subscriber.topic)])
-        self._clock = told.now, now()
+        self.told_at, self._asked = told.now, now()
         self._record = told.records[0] if told.records else None
         if self._record is None:
             return False

@@ -13,7 +13,7 @@ from holdfast.engine.failures import one_line
 from holdfast.engine.handling import Handling
 from holdfast.engine.hold import now
 from holdfast.model.errors import Undeliverable
-from holdfast.model.events import EventRecord
+from holdfast.model.events import EventRecord, Events
 from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
@@ -45,6 +45,7 @@ class Consumer:
         self._is_stopping = False
         self._failed = 0
         self._looked = 0.0
+        self._nothing_upto = 0
 
     @property
     def lock(self) -> str:
@@ -74,15 +75,20 @@ class Consumer:
 
     async def drain(self, term: Term) -> None:
         """Deals with what is there and due now."""
-        bookmark = await self._open(term)
-        while not self._is_stopping and await self._turn(bookmark):
-            pass
-        await self._save(bookmark)
+        self.is_following = True
+        try:
+            bookmark = await self._open(term)
+            while not self._is_stopping and await self._turn(bookmark):
+                pass
+            await self._save(bookmark)
+        finally:
+            self.is_following = False
 
     async def _open(self, term: Term) -> Bookmark:
         subscription = self.subscription
         subscriber = Subscriber(subscription.group, subscription.topic)
         bookmark = Bookmark(self._session.schedules, subscriber, term)
+        self._nothing_upto = 0
         if not await bookmark.load():
             offset = await self._session.events.last() if subscription.start == "last" else 0
             await bookmark.save(lambda _: Progress(offset=offset))
@@ -98,7 +104,9 @@ class Consumer:
         """Deals with what comes next."""
         if len(bookmark.progress.waiting) >= MOST_WAITING:
             return False
-        for event in (events := await self._read(bookmark)):
+        before = self._nothing_upto
+        found = await self._read(bookmark)
+        for event in found.records:
             if lane_of(event) in bookmark.progress.waiting:
                 bookmark.passed(event.position)
             elif not await self.handling.deliver(bookmark, event, 0, _passing(event)):
@@ -110,7 +118,7 @@ class Consumer:
             if len(bookmark.progress.waiting) >= MOST_WAITING:
                 self.handling.say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
                 return True
-        return bool(events)
+        return bool(found.records) or self._nothing_upto > before
 
     async def _try_again(self, bookmark: Bookmark) -> bool:
         """Goes on with the lanes whose time has come."""
@@ -132,7 +140,7 @@ class Consumer:
         following = next((event for event in events if event.position > waiting.position), None)
 
         def change(progress: Progress) -> Progress:
-            return progress.went_on(lane, following, bookmark.moment())
+            return progress.went_on(lane, following, bookmark.told_at)
 
         if waiting.skip or not events or events[0].position != waiting.position:
             await bookmark.save(change)
@@ -154,7 +162,8 @@ class Consumer:
 
     async def _relay(self, bookmark: Bookmark, relay: Relay) -> bool:
         """Hands a batch on; if that fails, the same again after a while."""
-        found = await self._read(bookmark)
+        before = self._nothing_upto
+        found = (await self._read(bookmark)).records
         events = [event for event in found if lane_of(event) not in bookmark.progress.waiting]
         began = now()
         try:
@@ -178,14 +187,19 @@ class Consumer:
             self.handling.count(found[-1], now() - began, len(events))
             if self._notices:
                 self._notices.tell("events_relayed", **self.handling.facts, count=len(events))
-        return bool(found)
+        return bool(found) or self._nothing_upto > before
 
-    async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
+    async def _read(self, bookmark: Bookmark) -> Events:
+        """What comes next. Where others have been read of before, it goes on behind them."""
         self._looked = now()
         events, topic = self._session.events, self.subscription.topic
-        found = (await events.read(bookmark.progress.offset, BATCH, topic=topic)).records
-        if found and self._notices:
-            self.handling.seen = found[-1].position if len(found) < BATCH else await events.last()
+        after = max(bookmark.progress.offset, self._nothing_upto)
+        found = await events.read(after, BATCH, topic=topic)
+        if not found.records:
+            self._nothing_upto = found.upto
+        elif self._notices:
+            last = found.records[-1].position
+            self.handling.seen = last if len(found.records) < BATCH else await events.last()
         return found
 
     async def _save(self, bookmark: Bookmark) -> None:

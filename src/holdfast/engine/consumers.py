@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.engine.candidate import Candidate
+from holdfast.engine.candidate import Candidate, pause_after
 from holdfast.engine.consumer import Consumer
 from holdfast.engine.handling import Handling
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
-from holdfast.model.errors import LockTimeout
+from holdfast.model.errors import LeaseLost, LockLost, LockTimeout, StoreError
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
 from holdfast.model.subscription import Subscription
 from holdfast.store import Session, Store
+
+log = logging.getLogger("holdfast.candidate")
 
 
 class Consumers:
@@ -51,6 +54,7 @@ class Consumers:
         self._tasks: list[asyncio.Task[None]] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._end_listening: Callable[[], None] | None = None
+        self.is_stopping = False
 
     def start(self) -> None:
         """Has each of them stand until it is stopped."""
@@ -65,18 +69,34 @@ class Consumers:
     async def drain(self) -> int:
         """Deals with what is there now, as far as no other worker does; how many events that were."""
         before = sum(consumer.handling.handled for consumer in self._consumers)
-        for consumer in self._consumers:
+        self._tasks = [self._loop.create_task(self._drain(consumer)) for consumer in self._consumers]
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        except asyncio.CancelledError:
+            self.stop(0)
+            raise
+        return sum(consumer.handling.handled for consumer in self._consumers) - before
+
+    async def _drain(self, consumer: Consumer) -> None:
+        failed = 0
+        while not self.is_stopping:
             try:
                 lease = self._settings.leader_lease_seconds
-                grant = await self._locks.acquire(consumer.lock, lease, 0, holder=self._worker)
+                async with await self._locks.acquire(consumer.lock, lease, 0, holder=self._worker) as grant:
+                    await consumer.drain(Term(lock=grant.name, owner=grant.owner, token=grant.token))
+                return
             except LockTimeout:
-                continue
-            async with grant:
-                await consumer.drain(Term(lock=grant.name, owner=grant.owner, token=grant.token))
-        return sum(consumer.handling.handled for consumer in self._consumers) - before
+                return
+            except (StoreError, TimeoutError, LockLost, LeaseLost) as error:
+                failed += 1
+                fields = {"lock": consumer.lock, "error": str(error) or type(error).__name__}
+                log.warning("cannot do its duty for now", extra={"fields": fields})
+                await asyncio.sleep(pause_after(failed))
 
     def stop(self, grace: float) -> None:
         """Ends each after the event that it is at; what is not done within `grace` seconds is cut off."""
+        self.is_stopping = True
         for consumer in self._consumers:
             consumer.stop()
         for task, consumer in zip(self._tasks, self._consumers, strict=False):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from typing import Any
 
 from holdfast.engine.bookmark import Bookmark, Change
-from holdfast.engine.delivery import Delivery, call
-from holdfast.engine.failures import one_line
+from holdfast.engine.calling import call
+from holdfast.engine.candidate import pause_after
+from holdfast.engine.delivery import Delivery
+from holdfast.engine.failures import failed
 from holdfast.engine.hold import now
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
 from holdfast.model.events import EventRecord
 from holdfast.model.outcome import decide_again
 from holdfast.model.progress import Progress, Waiting, lane_of
-from holdfast.model.retry import Failure
+from holdfast.model.retry import Again, Failure
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
 from holdfast.model.subscription import Subscription
@@ -55,7 +56,7 @@ class Handling:
             event, failures, bookmark, change, self._settings, self._transactions, self._worker
         )
         began = now()
-        error = await self._call(delivery)
+        error = await call(self._subscription, delivery, self._state, self._settings.kill_seconds)
         took = now() - began
         if delivery.is_joined or delivery.was_refused:
             await bookmark.load()
@@ -82,53 +83,47 @@ class Handling:
         if holder is None or (holder.owner, holder.token) != (term.owner, term.token):
             raise LeaseLost(f"the term {term.token} of {term.lock} is over")
 
-    async def _call(self, delivery: Delivery) -> BaseException | None:
-        """What the handler raised. Being cancelled from outside passes through."""
-        task = asyncio.current_task()
-        assert task is not None
-        cancelling = task.cancelling()
-        try:
-            await call(self._subscription, delivery, self._state, self._settings.kill_seconds)
-        except asyncio.CancelledError as error:
-            if task.cancelling() > cancelling:
-                raise
-            return error
-        except BaseException as error:  # noqa: BLE001  whatever user code does is one failed attempt
-            return error
-        return None
-
     async def set_aside(
         self, bookmark: Bookmark, event: EventRecord, failures: int, error: BaseException, *, passes: bool
     ) -> None:
         """Has the event's lane wait. With `passes` the group goes on behind it."""
-        failures += 1
-        reason = one_line(f"{type(error).__name__}: {error}")
-        again = None
-        if not isinstance(error, Undecodable | Undeliverable):
-            failure = Failure(failures, failures, self._subscription.name, error)
-            again, flaw = decide_again(failure, self._subscription.retry, random.random())
-            reason += flaw
-        if again is not None and not again.count:
-            failures -= 1
-        moment, lane = bookmark.moment(), lane_of(event)
+        lane = lane_of(event)
+        before = bookmark.progress.waiting.get(lane)
+        again, reason = self._decide(failures + 1, error)
+        failures += again is None or again.count
+        await bookmark.load()
         waiting = Waiting(
             position=event.position,
             event=event.id,
             failures=failures,
-            retry_at=None if again is None else moment + round((again.after or 0) * SECOND),
+            retry_at=None if again is None else bookmark.told_at + round((again.after or 0) * SECOND),
             reason=reason,
-            since=moment,
+            since=bookmark.told_at,
         )
 
         def change(progress: Progress) -> Progress:
-            after = progress.set_aside(lane, waiting)
-            return after.passed(event.position) if passes else after
+            # A transaction that was believed to be lost may have been committed in the end, and what an
+            # operator has wished of the lane meanwhile counts.
+            if not _is_dealt_with(progress, event) and progress.waiting.get(lane) == before:
+                progress = progress.set_aside(lane, waiting)
+            return progress.passed(event.position) if passes else progress
 
         await bookmark.save(change)
         facts = {"event": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
         self.say("event failed", "event_failed", **facts)
         if again is None:
             self.say("event parked; replay or skip it", "event_parked", **facts)
+
+    def _decide(self, failures: int, error: BaseException) -> tuple[Again | None, str]:
+        """When to try again, and the reason to be shown."""
+        reason = failed(error, self._settings.error_bytes).reason
+        if isinstance(error, Undecodable | Undeliverable):
+            return None, reason
+        if self._subscription.relay is not None:
+            return Again(pause_after(failures), count=False), reason
+        failure = Failure(failures, failures, self._subscription.name, error)
+        again, flaw = decide_again(failure, self._subscription.retry, random.random())
+        return again, reason + flaw
 
     def count(self, event: EventRecord, seconds: float, count: int = 1) -> None:
         """Tells how far behind it is, too: by positions, of which some may be of other topics."""

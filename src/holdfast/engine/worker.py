@@ -241,7 +241,7 @@ class Worker:
                 pump = self._pump = make_pump()
                 await pump.serve(until_idle=True)
         finally:
-            if pump.has_failed or not pump.is_stopping:
+            if not consumers.is_stopping:
                 consumers.stop(0)
             await consumers.close()
             self._ledger = self._pump = self._consumers = None

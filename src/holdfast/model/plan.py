@@ -126,7 +126,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 "an event has no run to count from; use anchor='rate'", setting="schedule.anchor"
             )
         if schedule.jitter:
-            raise ConfigurationError("an event is emitted in time, without", setting="schedule.jitter")
+            raise ConfigurationError(
+                "an event is emitted at its due time; only jobs can be due later", setting="schedule.jitter"
+            )
         # Nothing runs, so nothing overlaps.
         return cls(schedule=replace(schedule, overlap="allow"), fires=EventTemplate.of(what.stored(drawn)))
 

@@ -30,7 +30,7 @@ class Subscription:
     """A handler of one group for one topic.
 
     `start` is where a group begins that has never been: at the first event that is kept, or behind the last.
-    One with a `relay` is given many events at a time, as they are stored, and none is ever set aside.
+    One with a `relay` is given many events at a time, as they are stored.
     """
 
     group: str

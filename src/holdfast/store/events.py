@@ -36,7 +36,7 @@ class EventStore(Protocol):
         ...
 
     async def last(self) -> int:
-        """The last position that was given; 0 if none was. It stays when the events are removed."""
+        """The last position of all that was committed before the call, and perhaps removed since; else 0."""
         ...
 
     async def prune(self, older_than: int, passed: Mapping[str, int], limit: int) -> int:

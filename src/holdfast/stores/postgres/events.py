@@ -14,7 +14,7 @@ ROUNDS: Final = 10
 """So often a read gives positions to a thousand events before it stops where it is."""
 
 MANY_ROUNDS: Final = 100
-"""So often a prune does: where nobody reads, nobody else would."""
+"""So often others do: where nobody reads, nobody else would."""
 
 
 class PostgresEvents:
@@ -59,16 +59,21 @@ class PostgresEvents:
         return Events(records=records, upto=after)
 
     async def last(self) -> int:
+        await self._place()
         return await self._database.value(self._queries.last_event, self._ns, writes=False) or 0
 
     async def prune(self, older_than: int, passed: Mapping[str, int], limit: int) -> int:
-        for _ in range(MANY_ROUNDS):
-            if not await self._database.value(self._queries.sequence, self._ns):
-                break
+        await self._place()
         removed: int = await self._database.value(
             self._queries.prune_events, self._ns, older_than, list(passed), list(passed.values()), limit
         )
         return removed
+
+    async def _place(self) -> None:
+        """Gives positions to what is committed by now."""
+        for _ in range(MANY_ROUNDS):
+            if not await self._database.value(self._queries.sequence, self._ns):
+                break
 
 
 def _record(row: Any) -> EventRecord:

@@ -23,7 +23,8 @@ module:
     TestMyMachine = MyMachine.TestCase
 
 A store with wake-ups, migrations or transactions of its own adds `WakeupPromises`, `MigrationPromises` or
-`TransactionPromises` to the bases of its test class; one that keeps wants which stand, `StandingPromises`.
+`TransactionPromises` and `EventTransactionPromises` to the bases of its test class; one that keeps wants
+which stand, `StandingPromises`.
 
 The first runs every test of every topic; each test has a store from the factory and a namespace of its own,
 so leftovers of other tests do no harm. The second drives your store and the memory store side by side and
@@ -94,12 +95,10 @@ from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 
 __all__ = [
     "Case",
-    "EventPromises",
     "EventTransactionPromises",
     "LockPromises",
     "MigrationPromises",
     "Promises",
-    "SchedulePromises",
     "StandingBatchPromises",
     "StandingPromises",
     "StoreConformance",
@@ -126,6 +125,8 @@ class StoreConformance(
     FleetPromises,
     LockPromises,
     LockSequencePromises,
+    SchedulePromises,
+    EventPromises,
     InstantPromises,
     NamespacePromises,
     ValuePromises,

@@ -58,6 +58,7 @@ class EventPromises(Promises):
         lines = [("orders", "a"), ("orders", "b"), ("users", "a"), ("orders", None), ("orders", "a")]
         assert await case.session.events.last() == 0
         await case.session.events.append([new_event(*line) for line in lines])
+        assert await case.session.events.last() == 5, "though nobody has read them"
         for line in lines:
             await case.session.events.append([new_event(*line)])
         told = await stored(case)

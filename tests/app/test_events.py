@@ -42,12 +42,6 @@ async def drain(app: Holdfast) -> None:
     assert await app.worker().run(until_idle=True) == 0
 
 
-async def listed(app: Holdfast, topic: str | None = None, **which: Any) -> list[Event[Any]]:
-    """Events that are committed; somebody has read before, so that each has its position."""
-    await app.client.session.events.read(0, 1)
-    return await app.events.list(topic, **which)
-
-
 async def test_a_group_is_told_of_every_event_in_order_and_tried_again(app: Holdfast) -> None:
     told: list[tuple[int, int | None]] = []
 
@@ -110,7 +104,6 @@ async def test_a_group_that_starts_last_is_told_only_of_what_comes_after_it(app:
 
     async with app:
         await app.emit(event(1), event(2))
-        assert len(await listed(app, "orders")) == 2
         await drain(app)
         await app.emit(event(3))
         await drain(app)
@@ -138,7 +131,7 @@ async def test_jobs_and_events_are_stored_in_one_commit(app: Holdfast) -> None:
         with pytest.raises(InvalidJob):
             await app.enqueue_many([work.using(queue="no good").call(3)], events=[event("z")])
         assert (await app.stats()).queued == 2
-        assert [each.data for each in await listed(app)] == ["x", "y"]
+        assert [each.data for each in await app.events.list()] == ["x", "y"]
         await drain(app)
     assert sorted(map(str, told)) == ["1", "2", "x", "y"]
 
@@ -158,7 +151,7 @@ async def test_what_a_job_emits_is_stored_with_its_success_or_not_at_all(app: Ho
     async with app:
         await app.enqueue_many([work.call(), fails.call()])
         await drain(app)
-        assert [each.data for each in await listed(app)] == [2]
+        assert [each.data for each in await app.events.list()] == [2]
 
 
 async def test_an_event_with_an_id_is_stored_once(app: Holdfast) -> None:
@@ -166,7 +159,7 @@ async def test_an_event_with_an_id_is_stored_once(app: Holdfast) -> None:
         same = str(uuid4())
         assert await app.emit(event(1, id=same)) == [same]
         assert await app.emit(event(1, id=same.upper()), event(2)) != []
-        assert [each.data for each in await listed(app)] == [1, 2]
+        assert [each.data for each in await app.events.list()] == [1, 2]
 
 
 async def test_events_are_listed_page_by_page(app: Holdfast) -> None:
@@ -174,7 +167,7 @@ async def test_events_are_listed_page_by_page(app: Holdfast) -> None:
         await app.emit(
             *[event(number, "ab"[number % 2], topic=("x", "y")[number % 3 == 0]) for number in range(30)]
         )
-        everything = await listed(app, limit=1_000)
+        everything = await app.events.list(limit=1_000)
         assert [each.position for each in everything] == list(range(1, 31))
         pages: list[Event[Any]] = []
         while page := await app.events.list("x", after=pages[-1].position or 0 if pages else 0, limit=7):
@@ -220,7 +213,7 @@ def test_events_of_blocking_code_are_emitted(tmp_path: Path) -> None:
 
     async def stored() -> list[tuple[object, str | None]]:
         async with app:
-            return [(each.data, each.id) for each in await listed(app)]
+            return [(each.data, each.id) for each in await app.events.list()]
 
     assert asyncio.run(stored()) == [(1, first), (2, second)]
 
@@ -247,7 +240,7 @@ async def test_what_is_no_event_is_refused_before_anything_is_stored(app: Holdfa
         for each in wrong:
             with pytest.raises(InvalidEvent):
                 await app.emit(event("good"), each)
-        assert await listed(app) == []
+        assert await app.events.list() == []
 
 
 def test_a_group_has_one_handler_for_a_topic() -> None:

@@ -4,8 +4,10 @@ import random
 
 import pytest
 
+from holdfast.engine.janitor import Janitor
 from holdfast.model.progress import MOST_WAITING
-from tests.engine.consuming import TOPIC, WAIT, Desk, of
+from holdfast.model.retry import Never
+from tests.engine.consuming import GROUP, TOPIC, WAIT, Desk, of
 
 
 async def test_events_are_told_in_their_order_and_the_offset_is_stored() -> None:
@@ -177,3 +179,22 @@ async def test_an_aggregate_is_not_tried_before_its_time(seconds: float) -> None
     await desk.drain()
     await desk.later(seconds)
     assert desk.told == ["a1"]
+
+
+async def test_events_are_kept_as_long_as_a_group_has_not_passed_them_or_has_them_waiting() -> None:
+    desk = Desk(retry=Never())
+    desk.fails["a1"] = 1
+    await desk.emit("b1", "a1", "a2")
+    await desk.emit("c1", topic="nobodys")
+    await desk.drain()
+    await desk.emit("b2")
+    session = await desk.rig.memory.connect("default")
+    janitor = Janitor(session, "janitor", desk.rig.settings, desk.rig.notices)
+    desk.rig.clock.advance(desk.rig.settings.event_retention_seconds + 1)
+    await janitor.prune_events()
+    assert [event.data for event in await desk.events.list()] == ["a1", "a2", "b2"]
+    await desk.events.replay(GROUP)
+    await desk.drain()
+    assert desk.done == ["b1", "b2", "a1", "a2"]
+    await janitor.prune_events()
+    assert await desk.events.list() == []

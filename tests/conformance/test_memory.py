@@ -9,8 +9,6 @@ from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    EventPromises,
-    SchedulePromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -18,7 +16,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.event_machine import EventMachine
 
 
-class TestMemoryStore(StoreConformance, SchedulePromises, EventPromises, WakeupPromises):
+class TestMemoryStore(StoreConformance, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:

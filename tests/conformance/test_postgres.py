@@ -8,28 +8,25 @@ from hypothesis import settings
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    EventPromises,
     EventTransactionPromises,
     MigrationPromises,
-    SchedulePromises,
     StandingPromises,
     StoreConformance,
     Subject,
     TransactionPromises,
     WakeupPromises,
 )
+from holdfast.testing.conformance.event_machine import EventMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.postgres.support import place
 
 
 class TestPostgres(
     StoreConformance,
-    SchedulePromises,
     WakeupPromises,
     StandingPromises,
     MigrationPromises,
     TransactionPromises,
-    EventPromises,
     EventTransactionPromises,
 ):
     most = 1
@@ -43,7 +40,7 @@ class TestPostgres(
         return make
 
 
-class PostgresMachine(ComparedMachine):
+class PostgresMachine(EventMachine, ComparedMachine):
     url = ""
 
     def open_store(self, clock: ManualClock) -> PostgresStore:

@@ -7,10 +7,8 @@ import pytest
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    EventPromises,
     EventTransactionPromises,
     MigrationPromises,
-    SchedulePromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -29,8 +27,6 @@ def pool(servers: Run, postgres_url: str) -> Iterator[Pooled]:
 
 class TestPooledPostgres(
     StoreConformance,
-    SchedulePromises,
-    EventPromises,
     WakeupPromises,
     MigrationPromises,
     TransactionPromises,

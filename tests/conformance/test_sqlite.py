@@ -10,10 +10,8 @@ from hypothesis import settings
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
-    EventPromises,
     EventTransactionPromises,
     MigrationPromises,
-    SchedulePromises,
     StoreConformance,
     Subject,
     TransactionPromises,
@@ -25,8 +23,6 @@ from holdfast.testing.conformance.machine import ComparedMachine
 
 class TestSqlite(
     StoreConformance,
-    SchedulePromises,
-    EventPromises,
     WakeupPromises,
     MigrationPromises,
     TransactionPromises,

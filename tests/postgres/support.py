@@ -43,7 +43,8 @@ class Place:
 
     def empty(self) -> None:
         """Forgets everything that tests have stored."""
-        tables = ("job", "lease", "done", "attempt", "key", "tally", "worker", "queue", "standing")
+        tables = ["job", "lease", "done", "attempt", "key", "tally", "worker", "queue", "standing"]
+        tables += ["outbox", "event", "event_head", "event_floor"]
         names = ", ".join(f"{self.schema}.{table}" for table in tables)
         self.connection.execute(f"TRUNCATE {names}")
 

@@ -11,8 +11,6 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    EventPromises,
-    SchedulePromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -68,7 +66,7 @@ class Forgetful(Faults):
         return answer
 
 
-class TestResilientStore(StoreConformance, SchedulePromises, EventPromises, WakeupPromises):
+class TestResilientStore(StoreConformance, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -84,13 +82,13 @@ def around(faults: Faults) -> Subject:
     return Subject(store, clock.advance)
 
 
-class TestStoreThatRefusesOnce(StoreConformance, SchedulePromises, EventPromises):
+class TestStoreThatRefusesOnce(StoreConformance):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: around(Refusing())
 
 
-class TestStoreThatForgetsToAnswer(StoreConformance, SchedulePromises, EventPromises):
+class TestStoreThatForgetsToAnswer(StoreConformance):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.

@@ -136,9 +136,9 @@ class Move(msgspec.Struct, kw_only=True, gc=False):
 
     `outcome` ends the attempt; None leaves it going on (a start). `elapsed` is how long ago the handler
     started, None if it never did. `delay` sets the due time of a job that will wait again, None leaves it as
-    it was. The counters are the new values. `children` are added and `events` appended in the same write. A
-    move with `if_expired` is a reclaim: it needs the lease to have expired and does not ask who the holder
-    is.
+    it was. The counters are the new values. `children` are added in the same write, and so are `events`,
+    which only a move that ends an attempt has. A move with `if_expired` is a reclaim: it needs the lease to
+    have expired and does not ask who the holder is.
     """
 
     job: str

@@ -178,7 +178,7 @@ def _moves(
         error=st.sampled_from([None, "trace"]),
         result=st.sampled_from([None, b"[3]"]),
         children=st.lists(new_jobs, max_size=2).map(tuple) | st.just(()),
-        events=st.just(()) | st.lists(new_events, max_size=2).map(tuple),
+        events=st.just(()) | st.lists(new_events, max_size=0 if outcome is None else 2).map(tuple),
         if_expired=st.just(if_expired),
     )
 

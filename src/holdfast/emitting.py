@@ -81,6 +81,8 @@ class Emitting:
         """Hands on the events of these topics, in batches: `relay` returns once it has them for sure."""
         if isinstance(topics, str):
             raise ConfigurationError(f"give a list, for instance [{topics!a}]", setting="relay.topics")
+        if not topics:
+            raise ConfigurationError("name at least one topic", setting="relay.topics")
         for topic in topics:
             self._subscribe(subscribe_relay(relay, topic, group, start))
 

@@ -263,6 +263,8 @@ def test_a_group_has_one_handler_for_a_topic() -> None:
     assert list(app.subscriptions) == [("billing", "orders"), ("shipping", "orders")]
     with pytest.raises(ConfigurationError, match="give a list"):
         app.relay("orders", lambda _: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigurationError, match="at least one topic"):
+        app.relay([], lambda _: None)  # type: ignore[arg-type, return-value]
 
 
 async def test_a_test_drains_events_jobs_and_schedules_and_moves_the_time() -> None:

@@ -118,13 +118,17 @@ def test_a_function_that_cannot_be_a_handler_is_refused_by_name(function: Any, m
         ({"timeout": 0}, "on.timeout"),
         ({"timeout": -1}, "on.timeout"),
         ({"start": "middle"}, "on.start"),
+        ({"retry": 3}, "on.retry"),
+        ({"retry": Fixed}, "on.retry"),
+        ({"function": "handle"}, "on"),
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, Any], setting: str) -> None:
     def handle(event: Event) -> None: ...
 
+    right: dict[str, Any] = {"function": handle, "topic": "t", "group": "g"}
     with pytest.raises(ConfigurationError) as error:
-        subscribe(handle, **{"topic": "t", "group": "g", **given})
+        subscribe(**{**right, **given})
     assert error.value.setting == setting
 
 
@@ -138,3 +142,15 @@ def test_a_relay_reads_no_data() -> None:
     with pytest.raises(ConfigurationError) as error:
         subscribe_relay(relay, "no good", "kafka")
     assert error.value.setting == "relay.topic"
+
+
+def test_a_relay_that_cannot_be_awaited_is_refused() -> None:
+    async def relay(events: Sequence[EventRecord]) -> None: ...
+
+    def plain(events: Sequence[EventRecord]) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="plain is not `async`"):
+        subscribe_relay(plain, "orders", "kafka")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError) as error:
+        subscribe_relay(relay, "orders", "kafka", "middle")  # type: ignore[arg-type]
+    assert error.value.setting == "relay.start"

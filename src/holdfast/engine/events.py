@@ -179,7 +179,7 @@ def _check(topic: str | None, aggregate: str | None, limit: int) -> None:
         if aggregate is not None:
             check_aggregate(aggregate)
     except InvalidJob as error:
-        raise InvalidEvent(error.field, str(error).removeprefix(f"{error.field}: ")) from None
+        raise InvalidEvent(error.field, error.problem) from None
 
 
 async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:

@@ -44,6 +44,15 @@ class HoldfastError(Exception):
     """The root: catch this to catch everything that Holdfast raises on purpose."""
 
 
+class _OfField(HoldfastError, ValueError):
+    """One part of what was given, or is stored, is wrong: `field` names it, `problem` says what it is."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
 class ConfigurationError(HoldfastError):
     """A setting is wrong."""
 
@@ -52,24 +61,16 @@ class ConfigurationError(HoldfastError):
         self.setting = setting
 
 
-class InvalidJob(HoldfastError, ValueError):
+class InvalidJob(_OfField):
     """A job was refused before it was stored."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
 
 
 class PayloadTooLarge(InvalidJob):
     """The encoded arguments are larger than the limit."""
 
 
-class InvalidEvent(HoldfastError, ValueError):
+class InvalidEvent(_OfField):
     """An event was refused before it was stored."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
 
 
 class Undeliverable(HoldfastError):
@@ -80,12 +81,8 @@ class Undeliverable(HoldfastError):
         self.event_id = event_id
 
 
-class Undecodable(HoldfastError, ValueError):
+class Undecodable(_OfField):
     """What is stored does not fit the types of the task."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
 
 
 class UnknownTask(HoldfastError, LookupError):
@@ -128,12 +125,8 @@ class LeaseLost(HoldfastError):
     """The attempt no longer owns its job. Nothing that it reports will be recorded."""
 
 
-class InvalidLock(HoldfastError, ValueError):
+class InvalidLock(_OfField):
     """A lock cannot be asked for so."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
 
 
 class LockTimeout(HoldfastError, TimeoutError):

@@ -53,7 +53,7 @@ class Event(msgspec.Struct, Generic[D], frozen=True, kw_only=True):
                 headers=headers,
             )
         except InvalidJob as error:
-            raise InvalidEvent(error.field, str(error).removeprefix(f"{error.field}: ")) from None
+            raise InvalidEvent(error.field, error.problem) from None
 
     @classmethod
     def from_record(cls, record: EventRecord, data: D) -> Event[D]:
@@ -82,7 +82,9 @@ def check_event(value: object) -> Event[Any]:
     """The event itself, or InvalidEvent for what is none."""
     if isinstance(value, Event):
         return value
-    raise InvalidEvent("event", f"{ascii(value)[:60]} is not an event; give Event(topic=..., type=..., ...)")
+    raise InvalidEvent(
+        "event", f"{ascii(value)[:60]} is not an event; give Event(topic=..., type=..., data=...)"
+    )
 
 
 class NewEvent(msgspec.Struct, kw_only=True, frozen=True, gc=False):

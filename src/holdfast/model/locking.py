@@ -43,7 +43,7 @@ def check_wait(value: Seconds | None) -> int | None:
     try:
         return optional_micros(value, "wait")
     except InvalidJob as error:
-        raise InvalidLock("wait", str(error).removeprefix("wait: ")) from None
+        raise InvalidLock("wait", error.problem) from None
 
 
 def place_of(ttl: int) -> int:

@@ -90,8 +90,7 @@ def every(
         length = micros(interval, "interval")
         length += sum(micros(_UNITS[name] * _number(value, name), name) for name, value in parts.items())
     except InvalidJob as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise ConfigurationError(message, setting=f"every.{error.field}") from None
+        raise ConfigurationError(error.problem, setting=f"every.{error.field}") from None
     return Every(length, anchor, None if start is None else _instant(start, "every.start"))
 
 
@@ -112,7 +111,7 @@ def _instant(value: object, setting: str) -> int:
     try:
         return instant(value, setting)
     except InvalidJob as error:
-        raise ConfigurationError(str(error).removeprefix(f"{setting}: "), setting=setting) from None
+        raise ConfigurationError(error.problem, setting=setting) from None
 
 
 def check_recurrence(value: object) -> Recurrence:

@@ -165,6 +165,15 @@ class Custom:
 _decoder: msgspec.json.Decoder[Storable] = msgspec.json.Decoder(Storable)
 
 
+def check_retry(strategy: RetryStrategy) -> RetryStrategy:
+    """The strategy itself; InvalidJob for what cannot decide."""
+    if callable(getattr(strategy, "decide", None)) and not isinstance(strategy, type):
+        return strategy
+    raise InvalidJob(
+        "retry", f"{strategy!a} is not a retry strategy; give one, for instance Exponential(max_retries=5)"
+    )
+
+
 def encode_retry(strategy: RetryStrategy) -> bytes:
     """The strategy as stored with a single job; only the plain ones can be."""
     if not isinstance(strategy, Exponential | Linear | Fixed | Immediate | Never):

@@ -126,8 +126,7 @@ def schedule(
     except InvalidJob as error:
         if error.field == "schedule":
             raise
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise ConfigurationError(message, setting=f"schedule.{error.field}") from None
+        raise ConfigurationError(error.problem, setting=f"schedule.{error.field}") from None
 
 
 _decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)

@@ -72,7 +72,7 @@ class Signature:
         try:
             values = decode(self._arguments, stored, "arguments")
         except Undecodable as error:
-            raise InvalidJob(error.field, str(error).removeprefix(f"{error.field}: ")) from None
+            raise InvalidJob(error.field, error.problem) from None
         if odd is not None or self._check_read:
             read = dict(zip(self._all, msgspec.structs.astuple(values), strict=True))
             if odd is not None and any(read[name] != value for name, value in bound.items()):

@@ -15,7 +15,7 @@ from holdfast.model.events import Event, EventRecord
 from holdfast.model.names import check_name
 from holdfast.model.options import check_timeout
 from holdfast.model.payload import decode, decoder
-from holdfast.model.retry import Exponential, RetryStrategy
+from holdfast.model.retry import Exponential, RetryStrategy, check_retry
 from holdfast.model.signature import Function, is_context
 from holdfast.model.timing import Seconds
 
@@ -67,7 +67,11 @@ def subscribe(
     names: Mapping[str, Any] | None = None,
 ) -> Subscription:
     """A subscription from what users write; ConfigurationError names what is wrong."""
-    _check_start(start)
+    if not inspect.isroutine(function):
+        raise ConfigurationError(
+            f"{function!r} is not a function; a handler of events is one, and may `ctx.enqueue` tasks",
+            setting="on",
+        )
     takes_context, kind = _parameters(function, names)
     try:
         return Subscription(
@@ -77,13 +81,12 @@ def subscribe(
             takes_context=takes_context,
             is_async=inspect.iscoroutinefunction(function),
             data=decoder(kind),
-            retry=RETRY if retry is None else retry,
+            retry=RETRY if retry is None else check_retry(retry),
             timeout=check_timeout(timeout),
-            start=start,
+            start=_check_start(start),
         )
     except InvalidJob as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise ConfigurationError(message, setting=f"on.{error.field}") from None
+        raise ConfigurationError(error.problem, setting=f"on.{error.field}") from None
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"{function.__qualname__}: data of this type cannot be read from JSON: {error}", setting="on"
@@ -91,19 +94,27 @@ def subscribe(
 
 
 def subscribe_relay(relay: Relay, topic: str, group: str, start: Start = "first") -> Subscription:
-    _check_start(start)
+    """The same for a function of many events at a time."""
+    if inspect.isroutine(relay) and not inspect.iscoroutinefunction(relay):
+        raise ConfigurationError(
+            f"{relay.__qualname__} is not `async`; a relay is awaited until the other side has the events",
+            setting="relay",
+        )
     try:
         return Subscription(
-            group=check_name(group, "group"), topic=check_name(topic, "topic"), relay=relay, start=start
+            group=check_name(group, "group"),
+            topic=check_name(topic, "topic"),
+            relay=relay,
+            start=_check_start(start),
         )
     except InvalidJob as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise ConfigurationError(message, setting=f"relay.{error.field}") from None
+        raise ConfigurationError(error.problem, setting=f"relay.{error.field}") from None
 
 
-def _check_start(start: str) -> None:
+def _check_start(start: Start) -> Start:
     if start not in get_args(Start):
-        raise ConfigurationError(f"{start!r} is not one of first, last", setting="on.start")
+        raise InvalidJob("start", f"{start!r} is not one of first, last")
+    return start
 
 
 def _parameters(function: Function, names: Mapping[str, Any] | None) -> tuple[bool, Any]:

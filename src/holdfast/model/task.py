@@ -12,7 +12,7 @@ from holdfast.model.names import check_name
 from holdfast.model.options import NO_OPTIONS, Options, check_lease, check_priority, check_timeout, several
 from holdfast.model.payload import PAYLOAD_LIMIT
 from holdfast.model.records import NewJob
-from holdfast.model.retry import Exponential, RetryStrategy
+from holdfast.model.retry import Exponential, RetryStrategy, check_retry
 from holdfast.model.signature import Function, Signature
 from holdfast.model.timing import Seconds
 
@@ -97,7 +97,7 @@ def define(
             aliases=tuple(check_name(alias, "aliases") for alias in several(aliases, "aliases")),
             queue=check_name(queue, "queue"),
             priority=check_priority(priority),
-            retry=DEFAULT_RETRY if retry is None else retry,
+            retry=DEFAULT_RETRY if retry is None else check_retry(retry),
             timeout=check_timeout(timeout),
             lease=check_lease(lease),
             run_in=_run_in(function, run_in),

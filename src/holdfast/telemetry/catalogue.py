@@ -65,12 +65,12 @@ SCHEDULE_LATENESS = _histogram("schedule_lateness", "From when a schedule was du
 
 EVENTS_APPENDED = _counter("events_appended", "Events stored.", "topic")
 EVENTS_CONSUMED = _counter("events_consumed", "Events that consumers are done with.", "group", "topic")
-EVENTS_FAILED = _counter("events_failed", "Failed tries of consumers to handle an event.", "group", "topic")
-EVENTS_PARKED = _counter(
-    "events_parked", "Aggregates set aside because an event kept failing.", "group", "topic"
+EVENTS_FAILED = _counter(
+    "events_failed", "Failed attempts of consumers to handle an event.", "group", "topic"
 )
+EVENTS_PARKED = _counter("events_parked", "Events whose attempts are used up.", "group", "topic")
 EVENTS_RELAYED = _counter("events_relayed", "Events handed on to another system.", "topic")
-EVENT_HANDLING = _histogram("event_handling", "How long consumers took for what they read at once.", "group")
+EVENT_HANDLING = _histogram("event_handling", "How long an event took, or a batch that was relayed.", "group")
 CONSUMER_LAG = _gauge("consumer_lag_events", "Events that are stored and not consumed yet.", "group", "topic")
 
 WORKERS = _gauge("workers", "Workers that run in this process.")

@@ -11,6 +11,7 @@ from holdfast.model.errors import (
     BlockingCallOnLoop,
     ConfigurationError,
     Conflict,
+    DeliveryFailed,
     GroupGone,
     HoldfastError,
     IdConflict,
@@ -43,7 +44,7 @@ from holdfast.model.errors import (
     UnknownTask,
     VersionConflict,
 )
-from holdfast.model.events import Event
+from holdfast.model.events import Event, EventRecord
 from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
@@ -83,8 +84,10 @@ __all__ = [
     "Counts",
     "Cron",
     "Custom",
+    "DeliveryFailed",
     "Ending",
     "Event",
+    "EventRecord",
     "Every",
     "Explanation",
     "Exponential",

@@ -208,6 +208,7 @@ class SyncEvents(_Face[Events]):
     """`app.events`, blocking."""
 
     list = _blocking(Events.list)
+    newest = _blocking(Events.newest)
     groups = _blocking(Events.groups)
     replay = _blocking(Events.replay)
     skip = _blocking(Events.skip)

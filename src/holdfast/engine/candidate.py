@@ -20,7 +20,7 @@ Duty = Callable[[Term], Awaitable[None]]
 
 
 class Candidate:
-    """Stands, until cancelled: waits in line, does the duty until the term is over, and stands again.
+    """Waits in line, does the duty until the term is over, and stands again, unless the duty is done.
 
     Cancelled while it does the duty, it resigns, so that the next in line takes over at once. `notice` is
     the first word of what it tells: elected, and lost.

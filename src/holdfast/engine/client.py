@@ -121,9 +121,9 @@ class Client:
     ) -> list[Job[Any]]:
         """Stores many, a batch per commit. A conflict is raised after the others are stored.
 
-        With `events`, these and all the jobs are stored in one commit. Otherwise, if the store fails after
-        some batches it is OutcomeUnknown, which says how many jobs are stored; with ids or keys of their own
-        they can all be given again.
+        With `events`, these and all the jobs that do not conflict are stored in one commit. Otherwise, if the
+        store fails after some batches it is OutcomeUnknown, which says how many jobs are stored; with ids or
+        keys of their own they can all be given again.
         """
         checked = check_calls(calls)
         if events:

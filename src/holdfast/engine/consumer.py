@@ -25,6 +25,9 @@ log = logging.getLogger("holdfast.events")
 
 BATCH = 200
 SOONEST = 0.05
+PATIENT = 3
+"""How often a relay may fail in a row before one who only wants to be done gives it up for now."""
+
 SAVE_SECONDS = 0.05
 """How often the offset is stored, at least, while events are handled: those may come twice after a crash."""
 
@@ -78,7 +81,8 @@ class Consumer:
         self.is_following = True
         try:
             bookmark = await self._open(term)
-            while not self._is_stopping and await self._turn(bookmark):
+            # A relay that cannot hand on may not be able to for long.
+            while not self._is_stopping and await self._turn(bookmark) and self._failed < PATIENT:
                 pass
             await self._save(bookmark)
         finally:
@@ -151,8 +155,9 @@ class Consumer:
         """The head of the lane and what follows it, if anything does."""
         events, topic, aggregate = self._session.events, self.subscription.topic, aggregate_of(lane)
         if aggregate is None:
-            return (await events.read(position - 1, 1, topic=topic)).records
-        found: list[EventRecord] = []
+            found = (await events.read(position - 1, 1, topic=topic)).records
+            return [event for event in found if lane_of(event) == lane]
+        found = []
         after, last = position - 1, await events.last()
         while len(found) < 2 and after < last:
             page = await events.read(after, 2, topic=topic, aggregate=aggregate)
@@ -169,11 +174,12 @@ class Consumer:
         try:
             if events:
                 await relay(events)
-        except Undeliverable as error:
-            event = next(event for event in events if event.id == error.event_id)
-            await self.handling.set_aside(bookmark, event, 0, error, passes=False)
-            return True
         except Exception as error:  # noqa: BLE001  whatever it is, nothing was passed
+            refused = error.event_id if isinstance(error, Undeliverable) else None
+            for event in events:
+                if event.id == refused:
+                    await self.handling.set_aside(bookmark, event, 0, error, passes=False)
+                    return True
             self._failed += 1
             pause = pause_after(self._failed)
             facts = {"error": one_line(f"{type(error).__name__}: {error}"), "pause": round(pause, 3)}

@@ -76,6 +76,9 @@ class Consumers:
         except asyncio.CancelledError:
             self.stop(0)
             raise
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()
         return sum(consumer.handling.handled for consumer in self._consumers) - before
 
     async def _drain(self, consumer: Consumer) -> None:

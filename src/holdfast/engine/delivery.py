@@ -48,6 +48,7 @@ class Delivery(Link):
         self._write = bookmark.write(change(bookmark.progress))
         self._settings = settings
         self._transactions = transactions
+        self._taken = 0
         self.record = JobRecord(
             id=event.id,
             task=f"{bookmark.subscriber.group}/{event.topic}",
@@ -62,7 +63,13 @@ class Delivery(Link):
             token=bookmark.term.token,
             worker=worker,
             headers=event.headers,
+            key=f"{event.id}/{bookmark.subscriber.group}",
         )
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are jobs or events that no transaction has taken along."""
+        return len(self.jobs) + len(self.events) > self._taken
 
     @property
     def stop(self) -> Stop | None:
@@ -98,6 +105,7 @@ class Delivery(Link):
 
     def _whole(self) -> ScheduleWrite:
         """The progress, under a mark of its own for each transaction, with what belongs to it."""
+        self._taken = len(self.jobs) + len(self.events)
         return replace(self._write, mark=new_id(), jobs=tuple(self.jobs), events=tuple(self.events))
 
     def _joined(self, verdict: Verdict) -> Verdict:

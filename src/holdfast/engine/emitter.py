@@ -19,7 +19,10 @@ class Emitter:
         self._timeout = timeout
 
     async def append(self, events: Sequence[NewEvent], jobs: Sequence[NewJob] = ()) -> list[Added]:
-        """Stores all of it or nothing; the answers for the jobs. What is lost on the way is sent again."""
+        """Stores it in one commit; the answers for the jobs, of which one may be a conflict.
+
+        If an answer is lost on the way it is sent again.
+        """
         try:
             async with asyncio.timeout(self._timeout):
                 try:

@@ -55,12 +55,15 @@ class Handling:
         delivery = Delivery(
             event, failures, bookmark, change, self._settings, self._transactions, self._worker
         )
+        before = bookmark.progress.waiting.get(lane_of(event))
         began = now()
         error = await call(self._subscription, delivery, self._state, self._settings.kill_seconds)
         took = now() - began
         if delivery.is_joined or delivery.was_refused:
             await bookmark.load()
             if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
+                if delivery.has_more:
+                    self.say("emitted or enqueued after the commit, so not stored", "events_left_out")
                 self.count(event, took)
                 return True
             if delivery.was_refused:
@@ -68,7 +71,7 @@ class Handling:
                 return False
             error = error or RuntimeError("the handler ended, but its transaction was not committed")
         if error is not None:
-            await self.set_aside(bookmark, event, failures, error, passes=True)
+            await self.set_aside(bookmark, event, failures, error, before)
             return True
         if delivery.jobs or delivery.events or lane_of(event) in bookmark.progress.waiting:
             await bookmark.save(change, delivery.jobs, delivery.events)
@@ -84,11 +87,17 @@ class Handling:
             raise LeaseLost(f"the term {term.token} of {term.lock} is over")
 
     async def set_aside(
-        self, bookmark: Bookmark, event: EventRecord, failures: int, error: BaseException, *, passes: bool
+        self,
+        bookmark: Bookmark,
+        event: EventRecord,
+        failures: int,
+        error: BaseException,
+        before: Waiting | None = None,
+        *,
+        passes: bool = True,
     ) -> None:
-        """Has the event's lane wait. With `passes` the group goes on behind it."""
+        """Has the event's lane wait, if that stands as it did `before`. With `passes` the group goes on."""
         lane = lane_of(event)
-        before = bookmark.progress.waiting.get(lane)
         again, reason = self._decide(failures + 1, error)
         failures += again is None or again.count
         await bookmark.load()

@@ -34,7 +34,8 @@ class Transactions(Protocol):
     def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
         """The write, guarded as in `ScheduleStore.write`, as part of the open transaction.
 
-        Refused also if the term is over. The lock itself can be renewed while the transaction is open.
+        Refused also if the term is over; where the open transaction keeps others from writing, only if
+        another has had the lock since. Elsewhere the lock can be renewed while the transaction is open.
         """
         ...
 

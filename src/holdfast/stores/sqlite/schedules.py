@@ -74,6 +74,20 @@ def write_schedules(
     """Stores schedules with their jobs and events; a verdict each, None if the term is over."""
     if term is not None and not _is_held(tx, term):
         return None
+    return _written(tx, writes)
+
+
+def write_schedule_in(tx: Transaction, write: ScheduleWrite, term: Term) -> Verdict:
+    """Stores a schedule in somebody's transaction. The lock may have run out, unless another has taken it.
+
+    Nobody could renew it, or take it, while the transaction has been writing.
+    """
+    if not tx.run("lock_left", name=term.lock, owner=term.owner, token=term.token).fetchone():
+        return Verdict.REFUSED
+    return _written(tx, [write])[0]
+
+
+def _written(tx: Transaction, writes: Sequence[ScheduleWrite]) -> list[Verdict]:
     marks = tx.row("schedule_marks", names=feed.as_json([write.name for write in writes]))[0]
     stored = {name: (version, mark) for name, version, mark in _decode_marks(marks)}
     changed: dict[str, ScheduleWrite] = {}

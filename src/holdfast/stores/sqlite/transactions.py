@@ -22,7 +22,7 @@ from holdfast.stores.sqlite.held import HeldConnection
 from holdfast.stores.sqlite.joining import plain, run_on
 from holdfast.stores.sqlite.moving import apply_moves
 from holdfast.stores.sqlite.namespaces import make_namespace
-from holdfast.stores.sqlite.schedules import write_schedules
+from holdfast.stores.sqlite.schedules import write_schedule_in
 from holdfast.stores.sqlite.statements import statements
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -56,10 +56,10 @@ class SqliteTransactions:
         await self._work_on(connection, namespace, lambda tx: append(tx, events))
 
     def write_in_sync(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
-        return self._work(plain(connection), namespace, lambda tx: _write(tx, write, term))
+        return self._work(plain(connection), namespace, lambda tx: write_schedule_in(tx, write, term))
 
     async def write_in(self, connection: Any, namespace: str, write: ScheduleWrite, term: Term) -> Verdict:
-        return await self._work_on(connection, namespace, lambda tx: _write(tx, write, term))
+        return await self._work_on(connection, namespace, lambda tx: write_schedule_in(tx, write, term))
 
     @contextmanager
     def begin_sync(self) -> Generator[sqlite3.Connection]:
@@ -156,11 +156,6 @@ class SqliteTransactions:
                 f"{self._address.path}: a job can only join a transaction of its own file",
                 setting="store",
             )
-
-
-def _write(tx: Transaction, write: ScheduleWrite, term: Term) -> Verdict:
-    verdicts = write_schedules(tx, [write], term)
-    return Verdict.REFUSED if verdicts is None else verdicts[0]
 
 
 def _close(beginning: Future[sqlite3.Connection]) -> None:

@@ -1,6 +1,9 @@
 -- name: lock
 SELECT owner, token, until FROM holdfast_lock WHERE ns = :ns AND name = :name AND until > :now;
 
+-- name: lock_left
+SELECT 1 FROM holdfast_lock WHERE ns = :ns AND name = :name AND owner = :owner AND token = :token;
+
 -- name: lock_sweep
 DELETE FROM holdfast_lock WHERE until <= :now;
 

@@ -268,7 +268,7 @@ async def test_the_context_of_a_handler_is_that_of_its_event(caplog: pytest.LogC
     assert [run for _, run, _ in seen] == [1, 2]
     assert seen[0][2] < seen[1][2], "another holder has a greater token"
     [fields, _] = [record.fields for record in caplog.records if record.name == "holdfast.task"]  # type: ignore[attr-defined]
-    assert fields["job"] == first
+    assert first == f"{fields['job']}/{GROUP}", "each group has a key of its own"
     assert fields["run"] == 1
 
 

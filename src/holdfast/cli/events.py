@@ -292,5 +292,5 @@ def _group_document(info: GroupInfo) -> dict[str, object]:
 
 
 def _waiting_row(topic: str, each: WaitingInfo) -> tuple[object, ...]:
-    retry_at = "parked" if each.retry_at is None else each.retry_at
-    return (topic, each.event, each.aggregate, each.failures, retry_at, each.since, each.reason)
+    then = "parked" if each.retry_at is None else "skipped" if each.skip else each.retry_at
+    return (topic, each.event, each.aggregate, each.failures, then, each.since, each.reason)

@@ -155,9 +155,9 @@ class Consumer:
         """The head of the lane and what follows it, if anything does."""
         events, topic, aggregate = self._session.events, self.subscription.topic, aggregate_of(lane)
         if aggregate is None:
-            found = (await events.read(position - 1, 1, topic=topic)).records
-            return [event for event in found if lane_of(event) == lane]
-        found = []
+            heads = (await events.read(position - 1, 1, topic=topic)).records
+            return [event for event in heads if lane_of(event) == lane]
+        found: list[EventRecord] = []
         after, last = position - 1, await events.last()
         while len(found) < 2 and after < last:
             page = await events.read(after, 2, topic=topic, aggregate=aggregate)

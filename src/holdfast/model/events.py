@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
@@ -81,7 +81,7 @@ def check_aggregate(value: object) -> str:
 def check_event(value: object) -> Event[Any]:
     """The event itself, or InvalidEvent for what is none."""
     if isinstance(value, Event):
-        return value
+        return cast("Event[Any]", value)
     raise InvalidEvent(
         "event", f"{ascii(value)[:60]} is not an event; give Event(topic=..., type=..., data=...)"
     )

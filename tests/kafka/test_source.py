@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from holdfast import Holdfast
 from holdfast.kafka import KafkaRelay, KafkaSource
 from holdfast.model.errors import IdConflict, OutcomeUnknown, StoreUnavailable
 from holdfast.model.events import EventRecord
@@ -270,6 +271,23 @@ async def test_a_message_that_makes_no_job_is_passed_over(cluster: Cluster) -> N
         async with running(a_source(cluster, session.jobs.add, to_job=some)):
             await until_committed(cluster, 4)
         assert sorted(job.id for job in await stored(session)) == sorted(ids(events[2:]))
+
+
+async def test_a_call_of_a_task_is_stored_under_the_id_of_the_event(cluster: Cluster) -> None:
+    events = told_of(keys=1, each=2)
+    await relayed(cluster, events)
+    app = Holdfast("memory://")
+
+    @app.task(queue="mail")
+    async def send(aggregate: str | None) -> None: ...
+
+    async with opened() as session:
+        calling = a_source(cluster, session.jobs.add, to_job=lambda event: send.call(event.aggregate))
+        async with running(calling):
+            await until_stored(session, len(events))
+        found = await stored(session)
+    assert sorted(job.id for job in found) == sorted(ids(events))
+    assert {(job.task, job.queue) for job in found} == {("send", "mail")}
 
 
 async def test_a_message_that_cannot_be_read_is_named_and_stays(cluster: Cluster) -> None:

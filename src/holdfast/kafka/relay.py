@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
+from holdfast.kafka.calls import CallThread, finished
 from holdfast.kafka.config import ClientConfig
 from holdfast.kafka.courier import DEFAULTS, OWNED, Courier
-from holdfast.kafka.lane import Lane, finished
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.events import EventRecord
 from holdfast.model.timing import Seconds, seconds
@@ -51,7 +51,7 @@ class KafkaRelay:
         self._config = ClientConfig(config, owned=OWNED, defaults=DEFAULTS)
         self._topic = topic
         self._courier = Courier(self._config, self.topic_of, self._limit)
-        self._lane = Lane("holdfast-kafka-relay")
+        self._thread = CallThread("holdfast-kafka-relay")
         self._stops: set[threading.Event] = set()
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class KafkaRelay:
             return
         stop = threading.Event()
         self._stops.add(stop)
-        work = asyncio.ensure_future(self._lane.call(self._courier.send, list(events), stop))
+        work = asyncio.ensure_future(self._thread.call(self._courier.send, list(events), stop))
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -90,12 +90,12 @@ class KafkaRelay:
 
         The next batch would connect again.
         """
-        closing = asyncio.ensure_future(self._lane.call(self._courier.close))
+        closing = asyncio.ensure_future(self._thread.call(self._courier.close))
         await asyncio.wait([closing], timeout=seconds(timeout))
         for stop in self._stops:
             stop.set()
         await asyncio.shield(closing)
-        self._lane.stop()
+        self._thread.stop()
 
     def topic_of(self, topic: str) -> str:
         """The Kafka topic for an event's topic."""

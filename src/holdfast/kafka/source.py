@@ -9,13 +9,14 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.engine.outage import pauses
+from holdfast.kafka.calls import CallThread
 from holdfast.kafka.config import ClientConfig, log
-from holdfast.kafka.lane import Lane
 from holdfast.kafka.message import KafkaMessage, event_of, place_of, scoped_id
 from holdfast.kafka.reader import DEFAULTS, OWNED, Reader
 from holdfast.model.errors import ConfigurationError, IdConflict, OutcomeUnknown, StoreUnavailable
 from holdfast.model.events import EventRecord
 from holdfast.model.records import Added, NewJob
+from holdfast.model.task import Call
 
 _CLOSE_LIMIT = 10.0
 _LARGEST_BATCH = 10_000
@@ -24,7 +25,7 @@ _LARGEST_BATCH = 10_000
 class KafkaSource:
     """Reads topics as a member of a consumer group, and stores a job for each message.
 
-    `to_job` makes the job of an event, as `event_of` reads it; None passes the message over. `enqueue`
+    `to_job` gives the call, or the job, of an event as `event_of` reads it; None passes it over. `enqueue`
     stores jobs as a store's `add` does: one whose id is stored already, live or finished, is not stored
     again. The job's id is the event's, whatever `to_job` says; so two sources with different tasks in one
     namespace need a `scope` each, which gives them ids of their own. Offsets are committed when the jobs are
@@ -40,7 +41,7 @@ class KafkaSource:
         group: str,
         *,
         enqueue: Callable[[Sequence[NewJob]], Awaitable[object]],
-        to_job: Callable[[EventRecord], NewJob | None],
+        to_job: Callable[[EventRecord], Call | NewJob | None],
         scope: str | None = None,
         batch: int = 500,
     ) -> None:
@@ -68,19 +69,19 @@ class KafkaSource:
 
         Whatever else `to_job` or `enqueue` raises ends it, with the message uncommitted.
         """
-        lane = Lane("holdfast-kafka-source")
+        thread = CallThread("holdfast-kafka-source")
         reader = Reader(self._config, self._topics, self._batch)
         try:
-            await lane.call(reader.open)
+            await thread.call(reader.open)
             while True:
-                messages = await lane.call(reader.read)
+                messages = await thread.call(reader.read)
                 if jobs := [job for job in map(self._job, messages) if job is not None]:
                     await self._store(jobs)
-                await lane.call(reader.done, messages)
+                await thread.call(reader.done, messages)
         finally:
             reader.stop()
-            closing = asyncio.ensure_future(lane.call(reader.close))
-            closing.add_done_callback(lambda _: lane.stop())
+            closing = asyncio.ensure_future(thread.call(reader.close))
+            closing.add_done_callback(lambda _: thread.stop())
             await asyncio.wait([closing], timeout=_CLOSE_LIMIT)
 
     def _job(self, message: KafkaMessage) -> NewJob | None:
@@ -92,6 +93,8 @@ class KafkaSource:
             raise
         if job is None:
             return None
+        if isinstance(job, Call):
+            job = job.to_new_job(event.id)
         own_id = event.id if self._scope is None else scoped_id(event.id, self._scope)
         return msgspec.structs.replace(job, id=own_id, fresh=False)
 

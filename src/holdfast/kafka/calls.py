@@ -14,7 +14,7 @@ T = TypeVar("T")
 Work = tuple["Future[Any]", Callable[[], Any]]
 
 
-class Lane:
+class CallThread:
     """Starts its thread at the first call. Daemon: a call that hangs must not keep a process alive."""
 
     def __init__(self, name: str) -> None:

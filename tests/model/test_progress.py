@@ -75,8 +75,8 @@ def test_lanes_are_due_by_position_and_never_before_their_time_or_when_parked() 
 
 
 def test_nothing_is_needed_up_to_the_offset_but_for_what_waits() -> None:
-    assert Progress(offset=9).needed == 9
-    assert Progress(offset=9, waiting={"=a": waiting(4), "=b": waiting(7, None)}).needed == 3
+    assert Progress(offset=9).unneeded == 9
+    assert Progress(offset=9, waiting={"=a": waiting(4), "=b": waiting(7, None)}).unneeded == 3
 
 
 @pytest.mark.parametrize("skip", [False, True])

@@ -194,12 +194,12 @@ async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber
         after = page[-1].name
 
 
-async def needed(session: Session) -> dict[str, int]:
+async def unneeded(session: Session) -> dict[str, int]:
     """For each topic that is consumed, the last position that nobody needs any more."""
     passed: dict[str, int] = {}
     for _, subscriber, progress in await subscribers(session):
-        before = passed.get(subscriber.topic, progress.needed)
-        passed[subscriber.topic] = min(before, progress.needed)
+        before = passed.get(subscriber.topic, progress.unneeded)
+        passed[subscriber.topic] = min(before, progress.unneeded)
     return passed
 
 

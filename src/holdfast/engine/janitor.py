@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
-from holdfast.engine.events import needed
+from holdfast.engine.events import unneeded
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import StoreError
 from holdfast.model.outcome import reclaim
@@ -84,7 +84,7 @@ class Janitor:
     async def prune_events(self) -> int:
         """Removes events that are older than retention and that every group has passed; how many."""
         older_than = round(self._settings.event_retention_seconds * SECOND)
-        passed = await needed(self._session)
+        passed = await unneeded(self._session)
         return await self._prune("events", lambda: self._session.events.prune(older_than, passed, BATCH))
 
     async def _prune(self, what: str, remove: Callable[[], Awaitable[int]]) -> int:

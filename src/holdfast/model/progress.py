@@ -79,7 +79,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def needed(self) -> int:
+    def unneeded(self) -> int:
         """The last position of which, and of those before, nothing is needed any more."""
         return min([self.offset, *(each.position - 1 for each in self.waiting.values())])
 

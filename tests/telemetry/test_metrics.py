@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast import Context, Fixed, Holdfast, LockLost, at
+from holdfast import Context, Event, Fixed, Holdfast, LockLost, at, every
 from holdfast.engine.janitor import Janitor
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import StoreUnavailable
@@ -262,6 +262,18 @@ async def test_the_leader_and_its_firings_are_counted() -> None:
     assert value(metrics, "holdfast_schedules_fired_total") == 1
     assert value(metrics, "holdfast_schedule_lateness_seconds_count") == 1
     assert value(metrics, "holdfast_lock_grants_total") == 0, "the leader's lock is ours"
+
+
+async def test_a_firing_counts_whether_it_makes_a_job_or_an_event() -> None:
+    app = Holdfast("memory://")
+    metrics = Metrics(app)
+    async with app.testing(START) as testing:
+        closing = Event(topic="books", type="closing", data=None)
+        await app.schedules.put("closing", every(hours=1), closing, misfire="all")
+        testing.advance(3 * 3600)
+        testing.fire_due()
+    assert value(metrics, "holdfast_schedules_fired_total") == 3
+    assert value(metrics, "holdfast_events_appended_total{topic=books}") == 3
 
 
 async def test_a_leader_that_lost_its_lease_leads_no_more() -> None:

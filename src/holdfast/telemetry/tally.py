@@ -185,7 +185,7 @@ class Tally:
         self._numbers[the.WORKERS].set(len(self._workers))
 
     def _schedule_fired(self, facts: Facts) -> None:
-        self._count(the.SCHEDULES_FIRED, by=facts["jobs"])
+        self._count(the.SCHEDULES_FIRED, by=facts["jobs"] + facts["events"])
         self._observe(the.SCHEDULE_LATENESS, facts["late"])
 
     def _event_consumed(self, facts: Facts) -> None:

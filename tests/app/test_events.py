@@ -128,6 +128,8 @@ async def test_jobs_and_events_are_stored_in_one_commit(app: Holdfast) -> None:
             await app.enqueue_many([work.call(3)], events=[event("z", topic="no good")])
         with pytest.raises(InvalidEvent):
             await app.enqueue_many([work.call(3)], events=["none"])  # type: ignore[list-item]
+        with pytest.raises(InvalidEvent, match=r"as in emit\(\*events\)"):
+            await app.emit([event("z")])  # type: ignore[arg-type]
         with pytest.raises(InvalidJob):
             await app.enqueue_many([work.using(queue="no good").call(3)], events=[event("z")])
         assert (await app.stats()).queued == 2

@@ -80,11 +80,12 @@ def check_aggregate(value: object) -> str:
 
 def check_event(value: object) -> Event[Any]:
     """The event itself, or InvalidEvent for what is none."""
+    given: Any = value
     if isinstance(value, Event):
-        return cast("Event[Any]", value)
-    raise InvalidEvent(
-        "event", f"{ascii(value)[:60]} is not an event; give Event(topic=..., type=..., data=...)"
-    )
+        return cast("Event[Any]", given)
+    is_many = isinstance(value, list | tuple)
+    wanted = "each by itself, as in emit(*events)" if is_many else "Event(topic=..., type=..., data=...)"
+    raise InvalidEvent("event", f"{ascii(value)[:60]} is not an event; give {wanted}")
 
 
 class NewEvent(msgspec.Struct, kw_only=True, frozen=True, gc=False):

@@ -15,8 +15,9 @@ from holdfast.model.retry import RetryStrategy
 from holdfast.model.settings import Settings
 from holdfast.model.subscription import Relay, Start, Subscription, subscribe, subscribe_relay
 from holdfast.model.timing import Seconds
-from holdfast.store import Store, Transactions
+from holdfast.store import Store
 from holdfast.sync import Sync
+from holdfast.task import transactions_of
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 
@@ -108,13 +109,13 @@ class Emitting:
     async def emit_in(self: Home, connection: Any, *events: Event[Any]) -> list[str]:
         """Stores events in the caller's open transaction, which the caller commits or rolls back."""
         new = _new(self, events)
-        await _transactions(self).append_in(connection, self.settings.namespace, new)
+        await transactions_of(self.store).append_in(connection, self.settings.namespace, new)
         return [event.id for event in new]
 
     def emit_in_sync(self: Home, connection: Any, *events: Event[Any]) -> list[str]:
         """The same on a blocking connection."""
         new = _new(self, events)
-        _transactions(self).append_in_sync(connection, self.settings.namespace, new)
+        transactions_of(self.store).append_in_sync(connection, self.settings.namespace, new)
         return [event.id for event in new]
 
 
@@ -128,13 +129,3 @@ def _where(subscription: Subscription) -> object:
     if code is None:
         return subscription.relay or subscription.function
     return code.co_filename, code.co_firstlineno, code.co_qualname
-
-
-def _transactions(app: Home) -> Transactions:
-    transactions = app.store.transactions
-    if transactions is None:
-        raise ConfigurationError(
-            "this store has no transactions to join; use a SQL store, such as sqlite:///jobs.db",
-            setting="store",
-        )
-    return transactions

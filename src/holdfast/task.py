@@ -48,6 +48,16 @@ class Home(Protocol):
     def sync(self) -> Sync: ...
 
 
+def transactions_of(store: Store) -> Transactions:
+    """How to join the caller's transaction; ConfigurationError if the store has none."""
+    if store.transactions is None:
+        raise ConfigurationError(
+            "this store has no transactions to join; use a SQL store, such as sqlite:///jobs.db",
+            setting="store",
+        )
+    return store.transactions
+
+
 class Task(Generic[P, T]):
     """A task with the options of its calls. `P` is what `enqueue` takes, `T` what the job's result is."""
 
@@ -117,28 +127,19 @@ class Task(Generic[P, T]):
         """Stores the job in the caller's open transaction, which the caller commits or rolls back."""
         job = self.call(*args, **kwargs).to_new_job(new_id())
         namespace = self.app.settings.namespace
-        return self._joined(job, await self._transactions().add_in(connection, namespace, [job]))
+        return self._joined(job, await transactions_of(self.app.store).add_in(connection, namespace, [job]))
 
     def enqueue_in_sync(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """The same on a blocking connection."""
         job = self.call(*args, **kwargs).to_new_job(new_id())
         namespace = self.app.settings.namespace
-        return self._joined(job, self._transactions().add_in_sync(connection, namespace, [job]))
+        return self._joined(job, transactions_of(self.app.store).add_in_sync(connection, namespace, [job]))
 
     def _joined(self, job: NewJob, answers: Sequence[Added]) -> Job[T]:
         (added,) = answers
         if added.conflict is not None:
             refuse(job, added)
         return _make_job(added.record, self.app.results)
-
-    def _transactions(self) -> Transactions:
-        transactions = self.app.store.transactions
-        if transactions is None:
-            raise ConfigurationError(
-                "this store has no transactions to join; use a SQL store, such as sqlite:///jobs.db",
-                setting="store",
-            )
-        return transactions
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} {self.definition.where}>"

@@ -29,8 +29,8 @@ def waiting(position: int, retry_at: int | None = NOW, failures: int = 2) -> Wai
 
 
 def test_the_offset_never_goes_back() -> None:
-    assert Progress(offset=5).passed(7).offset == 7
-    assert Progress(offset=5).passed(3).offset == 5
+    assert Progress(offset=5).passed(event(7)) == Progress(offset=7, event="id-7")
+    assert Progress(offset=5).passed(event(3)).offset == 5
 
 
 def test_a_lane_is_its_aggregate_or_the_event_itself() -> None:
@@ -100,7 +100,7 @@ def test_progress_is_read_as_it_was_written() -> None:
     assert (first.name, first.version, first.after, first.look_at) == ("~billing orders", 0, None, None)
     record = as_written(first)
     assert progress.decode(record) == (subscriber, known)
-    second = progress.as_write(subscriber, known.passed(10), record, "mark-2")
+    second = progress.as_write(subscriber, known.passed(event(10)), record, "mark-2")
     assert (second.version, second.after) == (record.version, "mark-1")
 
 

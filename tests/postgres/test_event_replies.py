@@ -58,10 +58,9 @@ async def test_positions_that_a_reader_was_not_told_of_are_given_or_are_not(post
         async with rig(postgres_url) as here:
             first, second = new_event(), new_event()
             await here.plain.events.append([first])
-            here.proxy.lose("read_events_v1", point)
+            here.proxy.lose("sequence_v1", point)
             with pytest.raises(StoreUnavailable):
                 await here.bare.events.read(0, 10)
-            assert await here.plain.events.last() == (1 if point == "after" else 0)
             await here.plain.events.append([second])
             page = await here.bare.events.read(0, 10)
             assert [event.id for event in page.records] == [first.id, second.id]

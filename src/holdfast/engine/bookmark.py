@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.engine.hold import now
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import LeaseLost, VersionConflict
-from holdfast.model.events import NewEvent
+from holdfast.model.events import EventRecord, NewEvent
 from holdfast.model.progress import Progress, Subscriber, as_write, decode, record_name
 from holdfast.model.records import NewJob, Verdict
 from holdfast.model.scheduling import ScheduleRecord, ScheduleWrite, Term, as_written
@@ -37,6 +37,7 @@ class Bookmark:
         self._schedules = schedules
         self._term = term
         self._record: ScheduleRecord | None = None
+        self._stored = 0
         self.told_at = 0
         """The store's now, when it was last asked."""
         self._asked = 0.0
@@ -49,33 +50,34 @@ class Bookmark:
         return self._term
 
     @property
-    def version(self) -> int:
-        """Of what was last seen in the store."""
-        return 0 if self._record is None else self._record.version
-
-    @property
     def is_ahead(self) -> bool:
         """Whether the offset has run ahead of the store."""
-        return self._record is None or decode(self._record)[1].offset < self.progress.offset
+        return self._record is None or self._stored < self.progress.offset
 
     def moment(self) -> int:
         """The store's now, as far as it is known here."""
         return self.told_at + round((now() - self._asked) * SECOND)
 
     async def load(self) -> bool:
-        """Reads what is stored; whether anything is."""
+        """Reads what is stored; whether anything is. LeaseLost if the store has lost what it had."""
         told = await self._schedules.get([record_name(self.subscriber.group, self.subscriber.topic)])
         self.told_at, self._asked = told.now, now()
-        self._record = told.records[0] if told.records else None
+        before, self._record = self._record, told.records[0] if told.records else None
         if self._record is None:
             return False
+        if before is not None and self._record.version < before.version:
+            # What is known here counts no more, not even the positions.
+            raise LeaseLost(f"{self._term.lock}: the store has lost its last writes")
         _, stored = decode(self._record)
-        self.progress = replace(stored, offset=max(stored.offset, self.progress.offset))
+        self._stored = stored.offset
+        ours = self.progress
+        ahead = ours.offset > stored.offset
+        self.progress = replace(stored, offset=ours.offset, event=ours.event) if ahead else stored
         return True
 
-    def passed(self, position: int) -> None:
+    def passed(self, event: EventRecord) -> None:
         """Goes on, and tells the store later."""
-        self.progress = self.progress.passed(position)
+        self.progress = self.progress.passed(event)
 
     def write(
         self, progress: Progress, jobs: Sequence[NewJob] = (), events: Sequence[NewEvent] = ()
@@ -100,6 +102,7 @@ class Bookmark:
             if verdicts == [Verdict.ACCEPTED]:
                 self._record = as_written(write)
                 self.progress = progress
+                self._stored = progress.offset
                 self.saved = now()
                 return
             await self.load()

@@ -7,13 +7,15 @@ import logging
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from holdfast.engine.bookmark import Bookmark, Change
 from holdfast.engine.candidate import pause_after
 from holdfast.engine.failures import one_line
 from holdfast.engine.handling import Handling
 from holdfast.engine.hold import now
-from holdfast.model.errors import Undeliverable
-from holdfast.model.events import EventRecord, Events
+from holdfast.model.errors import LeaseLost, Undeliverable
+from holdfast.model.events import EventRecord
 from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
@@ -48,7 +50,6 @@ class Consumer:
         self._is_stopping = False
         self._failed = 0
         self._looked = 0.0
-        self._nothing_upto = 0
 
     @property
     def lock(self) -> str:
@@ -92,10 +93,16 @@ class Consumer:
         subscription = self.subscription
         subscriber = Subscriber(subscription.group, subscription.topic)
         bookmark = Bookmark(self._session.schedules, subscriber, term)
-        self._nothing_upto = 0
         if not await bookmark.load():
             offset = await self._session.events.last() if subscription.start == "last" else 0
             await bookmark.save(lambda _: Progress(offset=offset))
+        elif (offset := bookmark.progress.offset) and bookmark.progress.event is not None:
+            [*at] = (await self._session.events.read(offset - 1, 1, topic=subscription.topic)).records
+            try:
+                _check_same(at, bookmark.progress)
+            except LeaseLost:
+                self.handling.say("the log of events is not the one that was consumed", "events_differ")
+                bookmark.progress = replace(bookmark.progress, event=None)
         return bookmark
 
     async def _turn(self, bookmark: Bookmark) -> bool:
@@ -108,11 +115,9 @@ class Consumer:
         """Deals with what comes next."""
         if len(bookmark.progress.waiting) >= MOST_WAITING:
             return False
-        before = self._nothing_upto
-        found = await self._read(bookmark)
-        for event in found.records:
+        for event in (found := await self._read(bookmark)):
             if lane_of(event) in bookmark.progress.waiting:
-                bookmark.passed(event.position)
+                bookmark.passed(event)
             elif not await self.handling.deliver(bookmark, event, 0, _passing(event)):
                 return True
             if self._is_stopping:
@@ -122,7 +127,7 @@ class Consumer:
             if len(bookmark.progress.waiting) >= MOST_WAITING:
                 self.handling.say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
                 return True
-        return bool(found.records) or self._nothing_upto > before
+        return bool(found)
 
     async def _try_again(self, bookmark: Bookmark) -> bool:
         """Goes on with the lanes whose time has come."""
@@ -167,8 +172,7 @@ class Consumer:
 
     async def _relay(self, bookmark: Bookmark, relay: Relay) -> bool:
         """Hands a batch on; if that fails, the same again after a while."""
-        before = self._nothing_upto
-        found = (await self._read(bookmark)).records
+        found = await self._read(bookmark)
         events = [event for event in found if lane_of(event) not in bookmark.progress.waiting]
         began = now()
         try:
@@ -193,19 +197,23 @@ class Consumer:
             self.handling.count(found[-1], now() - began, len(events))
             if self._notices:
                 self._notices.tell("events_relayed", **self.handling.facts, count=len(events))
-        return bool(found) or self._nothing_upto > before
+        return bool(found)
 
-    async def _read(self, bookmark: Bookmark) -> Events:
-        """What comes next. Where others have been read of before, it goes on behind them."""
+    async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
+        """What comes next; LeaseLost if the log is another one than it was."""
         self._looked = now()
-        events, topic = self._session.events, self.subscription.topic
-        after = max(bookmark.progress.offset, self._nothing_upto)
-        found = await events.read(after, BATCH, topic=topic)
-        if not found.records:
-            self._nothing_upto = found.upto
-        elif self._notices:
-            last = found.records[-1].position
-            self.handling.seen = last if len(found.records) < BATCH else await events.last()
+        events, topic, progress = self._session.events, self.subscription.topic, bookmark.progress
+        after = max(0, progress.offset - 1)
+        while True:
+            page = await events.read(after, BATCH, topic=topic)
+            found = [event for event in page.records if event.position > progress.offset]
+            _check_same(page.records, progress)
+            if found or page.upto <= after:
+                break
+            after = page.upto
+        if found and self._notices:
+            last = found[-1].position
+            self.handling.seen = last if len(page.records) < BATCH else await events.last()
         return found
 
     async def _save(self, bookmark: Bookmark) -> None:
@@ -237,4 +245,10 @@ class Consumer:
 
 
 def _passing(event: EventRecord) -> Change:
-    return lambda progress: progress.passed(event.position)
+    return lambda progress: progress.passed(event)
+
+
+def _check_same(records: Sequence[EventRecord], progress: Progress) -> None:
+    for event in records[:1]:
+        if event.position == progress.offset and progress.event not in (None, event.id):
+            raise LeaseLost(f"event {progress.event} is gone: the store lost its last writes")

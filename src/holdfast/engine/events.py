@@ -14,7 +14,16 @@ from holdfast.engine.ids import new_id
 from holdfast.model.errors import GroupGone, InvalidEvent, InvalidJob, VersionConflict
 from holdfast.model.events import Event, EventRecord, check_aggregate
 from holdfast.model.names import check_name
-from holdfast.model.progress import PREFIX, Progress, Subscriber, Waiting, aggregate_of, as_write, record_name
+from holdfast.model.progress import (
+    PREFIX,
+    Progress,
+    Subscriber,
+    Waiting,
+    aggregate_of,
+    as_write,
+    record_name,
+    topic_of,
+)
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord
 from holdfast.model.timing import moment
@@ -184,23 +193,30 @@ def _check(topic: str | None, aggregate: str | None, limit: int) -> None:
 
 async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:
     """All that ever consumed, by name, and how far they have come."""
-    found: list[tuple[ScheduleRecord, Subscriber, Progress]] = []
-    after = PREFIX
-    while True:
-        page = (await session.schedules.list(after, _PAGE)).records
-        found += readable(page)
-        if len(page) < _PAGE:
-            return found
-        after = page[-1].name
+    return readable(await _records(session))
 
 
 async def unneeded(session: Session) -> dict[str, int]:
     """For each topic that is consumed, the last position that nobody needs any more."""
     passed: dict[str, int] = {}
-    for _, subscriber, progress in await subscribers(session):
-        before = passed.get(subscriber.topic, progress.unneeded)
-        passed[subscriber.topic] = min(before, progress.unneeded)
+    for record in await _records(session):
+        found = readable([record])
+        # Of one that another version wrote all may be needed.
+        upto = found[0][2].unneeded if found else 0
+        topic = topic_of(record.name)
+        passed[topic] = min(upto, passed.get(topic, upto))
     return passed
+
+
+async def _records(session: Session) -> list[ScheduleRecord]:
+    found: list[ScheduleRecord] = []
+    after = PREFIX
+    while True:
+        page = (await session.schedules.list(after, _PAGE)).records
+        found += page
+        if len(page) < _PAGE:
+            return found
+        after = page[-1].name
 
 
 def _info(subscriber: Subscriber, progress: Progress, last: int, behind: int) -> GroupInfo:

@@ -115,10 +115,10 @@ class Handling:
             # operator has wished of the lane meanwhile counts.
             if not _is_dealt_with(progress, event) and progress.waiting.get(lane) == before:
                 progress = progress.set_aside(lane, waiting)
-            return progress.passed(event.position) if passes else progress
+            return progress.passed(event) if passes else progress
 
         await bookmark.save(change)
-        facts = {"event": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
+        facts = {"event_id": event.id, "aggregate": event.aggregate, "failures": failures, "reason": reason}
         self.say("event failed", "event_failed", **facts)
         if again is None:
             self.say("event parked; replay or skip it", "event_parked", **facts)

@@ -13,7 +13,7 @@ from holdfast.engine.notices import Notices
 from holdfast.model import schedule as rules
 from holdfast.model.errors import LeaseLost
 from holdfast.model.plan import decode, left_out
-from holdfast.model.progress import PREFIX
+from holdfast.model.progress import is_schedule
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.model.timing import SECOND
@@ -80,7 +80,7 @@ class Scheduler:
     async def _has_any(self) -> bool:
         """Whether there are schedules at all."""
         first = (await self._schedules.list("", 1)).records
-        return bool(first) and first[0].name < PREFIX
+        return bool(first) and is_schedule(first[0].name)
 
     def _decided(self, told: Schedules) -> list[ScheduleWrite]:
         """What to write of those that are due: the first of them, if all are too much for once."""

@@ -18,7 +18,7 @@ from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, Vers
 from holdfast.model.events import Event
 from holdfast.model.names import check_name
 from holdfast.model.plan import Plan, ScheduleInfo, decode, is_paused
-from holdfast.model.progress import PREFIX
+from holdfast.model.progress import is_schedule
 from holdfast.model.records import Verdict
 from holdfast.model.recurrence import Recurrence, upcoming
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, ScheduleState
@@ -196,7 +196,7 @@ class Schedules:
         after = ""
         while True:
             stored = (await self._store.list(after, _PAGE)).records
-            page = [record for record in stored if record.name < PREFIX]
+            page = [record for record in stored if is_schedule(record.name)]
             found += _readable(page)
             if len(page) < _PAGE:
                 return found

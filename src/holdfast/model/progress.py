@@ -38,13 +38,19 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """All events up to `offset` are dealt with, but for those of the lanes that wait."""
+    """All events up to `offset` are dealt with, but for those of the lanes that wait.
+
+    `event` is the id of the one at the offset: another one there tells that the store lost its last writes.
+    """
 
     offset: int
+    event: str | None = None
     waiting: dict[str, Waiting] = {}
 
-    def passed(self, position: int) -> Progress:
-        return replace(self, offset=max(self.offset, position))
+    def passed(self, event: EventRecord) -> Progress:
+        if event.position <= self.offset:
+            return self
+        return replace(self, offset=event.position, event=event.id)
 
     def set_aside(self, lane: str, waiting: Waiting) -> Progress:
         """The event at the lane's head has failed, for the first time or again."""
@@ -112,6 +118,16 @@ def aggregate_of(lane: str) -> str | None:
 def record_name(group: str, topic: str) -> str:
     """The name under which the progress is stored. A space is in no name."""
     return f"{PREFIX}{group} {topic}"
+
+
+def topic_of(name: str) -> str:
+    """The topic of a record's name."""
+    return name.partition(" ")[2]
+
+
+def is_schedule(name: str) -> bool:
+    """Whether a record's name is that of a schedule, and not of a group."""
+    return name < PREFIX
 
 
 def decode(record: ScheduleRecord) -> tuple[Subscriber, Progress]:

@@ -13,8 +13,8 @@ from holdfast.stores.postgres.queries import Queries
 ROUNDS: Final = 10
 """So often a read gives positions to a thousand events before it stops where it is."""
 
-MANY_ROUNDS: Final = 100
-"""So often others do: where nobody reads, nobody else would."""
+LARGEST: Final = 4_000_000
+"""A page ends behind so many bytes of data."""
 
 
 class PostgresEvents:
@@ -46,15 +46,17 @@ class PostgresEvents:
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
     ) -> Events:
         records: list[EventRecord] = []
+        left = LARGEST
         for _ in range(ROUNDS):
             *rows, end = await self._database.rows(
-                self._queries.read_events, self._ns, after, limit - len(records), topic, aggregate
+                self._queries.read_events, self._ns, after, limit - len(records), topic, aggregate, left
             )
             records += map(_record, rows)
-            if len(records) == limit:
+            left -= sum(len(row["data"]) for row in rows)
+            if len(records) == limit or left <= 0:
                 return Events(records=records, upto=records[-1].position)
             after = max(after, end["position"])
-            if not end["version"]:
+            if not end["version"] or await self._placed() is None:
                 break
         return Events(records=records, upto=after)
 
@@ -70,10 +72,14 @@ class PostgresEvents:
         return removed
 
     async def _place(self) -> None:
-        """Gives positions to what is committed by now."""
-        for _ in range(MANY_ROUNDS):
-            if not await self._database.value(self._queries.sequence, self._ns):
-                break
+        """Gives positions to all that is committed by now."""
+        while await self._placed():
+            pass
+
+    async def _placed(self) -> bool | None:
+        """Gives positions to some of it: whether there may be more, None if another is at it."""
+        more: bool | None = await self._database.value(self._queries.sequence, self._ns, writes=False)
+        return more
 
 
 def _record(row: Any) -> EventRecord:

@@ -144,7 +144,7 @@ class Queries:
                holdfast.append_v1($1, n.now, $17, $18, $19, $20, $21, $22, NULL)
         FROM holdfast.now_v1() AS n(now)"""
     sequence: str = "SELECT holdfast.sequence_v1($1, 1000)"
-    read_events: str = "SELECT * FROM holdfast.read_events_v1($1, $2, $3, $4, $5)"
+    read_events: str = "SELECT * FROM holdfast.read_events_v1($1, $2, $3, $4, $5, $6)"
     last_event: str = "SELECT last FROM holdfast.event_head WHERE ns = $1"
     prune_events: str = "SELECT holdfast.prune_events_v1($1, $2, $3, $4, $5)"
     notify: str = "SELECT pg_notify($1, $2)"

@@ -37,7 +37,7 @@ class EventMachine(StoreMachine):
         """Ends what the worker holds or gets, with something to tell; most of the moves are accepted."""
         held = [job for job in self.jobs.values() if job.worker == worker]
         for job in (held or self.send(worker, [], EVERYTHING).claimed)[:2]:
-            move = data.draw(draws.ends_of(job.id, job.token))
+            move = data.draw(draws.ends_of(job.id, job.token).filter(lambda drawn: drawn.outcome is not None))
             self.send(worker, [replace(move, events=tuple(events))], None)
 
     @rule(

@@ -65,7 +65,8 @@ CREATE FUNCTION holdfast.append_v1(
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_now bigint := coalesce(p_now, holdfast.now_v1());
+    -- least leaves nulls out. Nobody may say a later instant than now.
+    v_now bigint := least(p_now, holdfast.now_v1());
 BEGIN
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
@@ -92,9 +93,10 @@ AS $$
         id text, topic text, type text, aggregate text, data text, headers text)
 $$;
 
--- Gives positions to what is in the outbox and committed; whether there may be more of it. One whose id is stored is dropped.
+-- Gives positions to what is in the outbox and committed; whether there may be more of it, null if another is at it. One
+-- whose id is stored is dropped. The answer is small, so that nobody keeps the lock by being slow to read it.
 CREATE FUNCTION holdfast.sequence_v1(p_ns integer, p_limit integer) RETURNS boolean LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '5s'
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '100ms'
 AS $$
 DECLARE
     v_most constant bigint := 16000000;
@@ -104,11 +106,15 @@ DECLARE
     v_placed bigint;
 BEGIN
     -- The lock first, by a statement of its own: the next one then sees all that those before have placed.
-    SELECT h.last INTO v_last FROM holdfast.event_head AS h WHERE h.ns = p_ns FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        INSERT INTO holdfast.event_head (ns, last) VALUES (p_ns, 0) ON CONFLICT DO NOTHING;
-        SELECT h.last INTO STRICT v_last FROM holdfast.event_head AS h WHERE h.ns = p_ns FOR NO KEY UPDATE;
-    END IF;
+    BEGIN
+        SELECT h.last INTO v_last FROM holdfast.event_head AS h WHERE h.ns = p_ns FOR NO KEY UPDATE;
+        IF NOT FOUND THEN
+            INSERT INTO holdfast.event_head (ns, last) VALUES (p_ns, 0) ON CONFLICT DO NOTHING;
+            SELECT h.last INTO STRICT v_last FROM holdfast.event_head AS h WHERE h.ns = p_ns FOR NO KEY UPDATE;
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN NULL;
+    END;
     WITH taken AS (
         DELETE FROM holdfast.outbox AS o
         WHERE o.ctid = ANY (ARRAY(
@@ -147,10 +153,11 @@ BEGIN
 END
 $$;
 
--- Up to so many events behind a position: all, those of a topic, or of its aggregate. At last comes one row without an id:
--- its position is the last that was given, and its version is 1 if more may be waiting for theirs.
+-- Up to so many events behind a position, and none behind so many bytes of data: all, those of a topic, or of its aggregate.
+-- At last comes one row without an id: its position is the last that was given, and its version is 1 if others wait for
+-- theirs.
 CREATE FUNCTION holdfast.read_events_v1(
-    p_ns integer, p_after bigint, p_limit integer, p_topic text, p_aggregate text
+    p_ns integer, p_after bigint, p_limit integer, p_topic text, p_aggregate text, p_bytes bigint
 ) RETURNS TABLE (
     "position" bigint, at bigint, version bigint, id text, topic text, type text, aggregate text, data bytea, headers bytea
 ) LANGUAGE plpgsql
@@ -158,32 +165,42 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_more boolean := false;
+    -- Before what is read: who finds none waiting there finds all with a position below.
+    v_more boolean := (SELECT o.n FROM holdfast.outbox AS o WHERE o.ns = p_ns ORDER BY o.n LIMIT 1) IS NOT NULL;
     v_last bigint;
 BEGIN
-    IF (SELECT o.n FROM holdfast.outbox AS o WHERE o.ns = p_ns ORDER BY o.n LIMIT 1) IS NOT NULL THEN
-        v_more := holdfast.sequence_v1(p_ns, 1000);
-    END IF;
     -- Before the events, so that all up to there are seen.
     SELECT h.last INTO v_last FROM holdfast.event_head AS h WHERE h.ns = p_ns;
     v_last := coalesce(v_last, 0);
     IF p_topic IS NULL THEN
         RETURN QUERY
-        SELECT e.position, e.at, e.version, e.id, e.topic, e.type, e.aggregate, e.data, e.headers FROM holdfast.event AS e
-        WHERE e.ns = p_ns AND e.position > p_after AND e.position <= v_last
-          AND (p_aggregate IS NULL OR e.aggregate = p_aggregate)
-        ORDER BY e.position LIMIT p_limit;
+        SELECT p.position, p.at, p.version, p.id, p.topic, p.type, p.aggregate, p.data, p.headers FROM (
+            SELECT s.*, sum(octet_length(s.data)) OVER (ORDER BY s.position) - octet_length(s.data) AS before FROM (
+                SELECT e.* FROM holdfast.event AS e
+                WHERE e.ns = p_ns AND e.position > p_after AND e.position <= v_last
+                  AND (p_aggregate IS NULL OR e.aggregate = p_aggregate)
+                ORDER BY e.position LIMIT p_limit
+            ) AS s
+        ) AS p WHERE p.before < p_bytes ORDER BY p.position;
     ELSIF p_aggregate IS NULL THEN
         RETURN QUERY
-        SELECT e.position, e.at, e.version, e.id, e.topic, e.type, e.aggregate, e.data, e.headers FROM holdfast.event AS e
-        WHERE e.ns = p_ns AND e.topic = p_topic AND e.position > p_after AND e.position <= v_last
-        ORDER BY e.topic, e.position LIMIT p_limit;
+        SELECT p.position, p.at, p.version, p.id, p.topic, p.type, p.aggregate, p.data, p.headers FROM (
+            SELECT s.*, sum(octet_length(s.data)) OVER (ORDER BY s.position) - octet_length(s.data) AS before FROM (
+                SELECT e.* FROM holdfast.event AS e
+                WHERE e.ns = p_ns AND e.topic = p_topic AND e.position > p_after AND e.position <= v_last
+                ORDER BY e.topic, e.position LIMIT p_limit
+            ) AS s
+        ) AS p WHERE p.before < p_bytes ORDER BY p.position;
     ELSE
         RETURN QUERY
-        SELECT e.position, e.at, e.version, e.id, e.topic, e.type, e.aggregate, e.data, e.headers FROM holdfast.event AS e
-        WHERE e.ns = p_ns AND e.topic = p_topic AND e.aggregate = p_aggregate AND e.position > p_after
-          AND e.position <= v_last
-        ORDER BY e.topic, e.aggregate, e.position LIMIT p_limit;
+        SELECT p.position, p.at, p.version, p.id, p.topic, p.type, p.aggregate, p.data, p.headers FROM (
+            SELECT s.*, sum(octet_length(s.data)) OVER (ORDER BY s.position) - octet_length(s.data) AS before FROM (
+                SELECT e.* FROM holdfast.event AS e
+                WHERE e.ns = p_ns AND e.topic = p_topic AND e.aggregate = p_aggregate AND e.position > p_after
+                  AND e.position <= v_last
+                ORDER BY e.topic, e.aggregate, e.position LIMIT p_limit
+            ) AS s
+        ) AS p WHERE p.before < p_bytes ORDER BY p.position;
     END IF;
     "position" := v_last;
     version := v_more::integer;
@@ -206,7 +223,9 @@ DECLARE
     v_versions bigint[];
 BEGIN
     -- Also for its lock: who gives versions must see what is gone.
-    PERFORM holdfast.sequence_v1(p_ns, 1000);
+    IF holdfast.sequence_v1(p_ns, 1000) IS NULL THEN
+        RETURN 0;
+    END IF;
     v_before := holdfast.now_v1() - p_older_than;
     WITH RECURSIVE known (topic) AS (
         (SELECT e.topic FROM holdfast.event AS e WHERE e.ns = p_ns ORDER BY e.topic LIMIT 1)

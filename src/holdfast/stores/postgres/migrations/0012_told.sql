@@ -1,6 +1,13 @@
 -- min-client: 1
 -- What takes events along: ticks, moves in transactions of others, schedules. Old clients go on with what they know.
 
+-- Whether the attempt has ended: one more success of it is a repeat, whatever events it has.
+CREATE FUNCTION holdfast.has_ended_v1(p_ns integer, p_job uuid, p_token bigint) RETURNS boolean LANGUAGE sql STABLE
+AS $$
+    SELECT EXISTS (SELECT FROM holdfast.attempt WHERE ns = p_ns AND job = p_job AND token = p_token)
+        OR EXISTS (SELECT FROM holdfast.done WHERE ns = p_ns AND id = p_job AND token = p_token AND ran_by IS NOT NULL)
+$$;
+
 -- A tick whose moves may have events: those of the moves that it accepts are appended, if they are no repeats.
 CREATE FUNCTION holdfast.tick_events_v1(
     p_ns integer, p_worker text, p_seq bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[],
@@ -15,9 +22,7 @@ AS $$
 DECLARE
     v_ended bigint[] := ARRAY(
         SELECT m.n FROM jsonb_array_elements(p_moves) WITH ORDINALITY AS m(move, n)
-        WHERE EXISTS (
-            SELECT FROM holdfast.attempt AS a
-            WHERE a.ns = p_ns AND a.job = (m.move ->> 'job')::uuid AND a.token = (m.move ->> 'token')::bigint OFFSET 0));
+        WHERE holdfast.has_ended_v1(p_ns, (m.move ->> 'job')::uuid, (m.move ->> 'token')::bigint));
     v_rows refcursor;
     v_verdicts text := '';
     v_now bigint;
@@ -63,9 +68,7 @@ CREATE FUNCTION holdfast.move_in_v2(p_ns integer, p_worker text, p_move jsonb, p
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_has_ended boolean := EXISTS (
-        SELECT FROM holdfast.attempt
-        WHERE ns = p_ns AND job = (p_move ->> 'job')::uuid AND token = (p_move ->> 'token')::bigint);
+    v_has_ended boolean := holdfast.has_ended_v1(p_ns, (p_move ->> 'job')::uuid, (p_move ->> 'token')::bigint);
 BEGIN
     IF NOT holdfast.move_in_v1(p_ns, p_worker, p_move, p_wake) THEN
         RETURN false;

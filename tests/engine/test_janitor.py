@@ -3,12 +3,16 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.engine.ids import new_id
 from holdfast.engine.janitor import Janitor
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.lifecycle import State
+from holdfast.model.progress import Progress, Subscriber, as_write
 from holdfast.model.records import Tick, Want, WorkerRecord
 from holdfast.model.timing import SECOND
+from holdfast.testing.conformance.events import new_event
 from tests.engine.rig import Gate, Rig
 
 
@@ -147,3 +151,15 @@ async def test_finished_jobs_are_removed_when_retention_is_over() -> None:
     sweeping.cancel()
     await asyncio.wait({sweeping})
     assert sweeping.cancelled()
+
+
+async def test_nothing_is_pruned_of_a_topic_whose_progress_cannot_be_read() -> None:
+    rig = Rig(event_retention_seconds=1.0)
+    session = await rig.memory.connect("default")
+    await session.events.append([new_event("orders"), new_event("others")])
+    progress = as_write(Subscriber("billing", "orders"), Progress(offset=1), None, new_id())
+    await session.schedules.write([replace(progress, state=b'{"offset": {"of a later": "version"}}')])
+    rig.clock.advance(2)
+    janitor = Janitor(session, "ann", rig.settings, rig.notices)
+    assert await janitor.prune_events() == 1
+    assert [event.topic for event in (await session.events.read(0, 9)).records] == ["orders"]

@@ -87,3 +87,17 @@ async def test_events_of_somebodys_transaction_wake_listeners_when_it_commits(po
             assert not woken.is_set()
         assert await asyncio.to_thread(woken.wait, SOON)
         stop()
+
+
+async def test_a_producer_cannot_say_when_an_event_was(postgres_database: str) -> None:
+    async with an_estate(postgres_database) as estate:
+        worker = await PostgresStore.from_url(estate.store_url("worker")).connect("shop")
+        async with estate.connection("producer") as own:
+            await own.execute(
+                "SELECT holdfast.append_v1(n.id, $1, '{i}', '{orders}', '{t}', '{NULL}', ARRAY['1'::bytea], "
+                "ARRAY[NULL::bytea], NULL) FROM holdfast.namespace AS n WHERE n.name = 'shop'",
+                2**63 - 1,
+            )
+        [event] = (await worker.events.read(0, 9)).records
+        assert event.at < 2**62
+        await worker.close()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError, Producer
 
@@ -320,3 +321,25 @@ async def test_two_uses_of_one_event_need_a_scope_each(cluster: Cluster) -> None
             async with running(scoped):
                 await until_committed(cluster, 3, group)
         assert sorted(job.task for job in await stored(session)) == ["print"] * 3 + ["send"] * 3
+
+
+async def test_an_application_gets_the_jobs(cluster: Cluster) -> None:
+    app = Holdfast("memory://")
+    seen: list[int] = []
+
+    @app.task
+    async def bill(number: int) -> None:
+        seen.append(number)
+
+    [event] = told_of(keys=1, each=1)
+    await relayed(cluster, [event])
+    source = KafkaSource(
+        config(cluster, **QUICK_GROUP),
+        ["orders"],
+        "billing",
+        enqueue=app,
+        to_job=lambda message: bill.call(msgspec.json.decode(message.data)),
+    )
+    async with app, app.worker(), running(source):
+        await until_async(lambda: app.find(state="success"), "its job is done")
+    assert seen == [msgspec.json.decode(event.data)]

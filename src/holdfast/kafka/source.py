@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from holdfast.app import Holdfast
 from holdfast.engine.outage import pauses
 from holdfast.kafka.calls import CallThread
 from holdfast.kafka.config import ClientConfig, log
@@ -26,10 +27,11 @@ class KafkaSource:
     """Reads topics as a member of a consumer group, and stores a job for each message.
 
     `to_job` gives the call, or the job, of an event as `event_of` reads it; None passes it over. `enqueue`
-    stores jobs as a store's `add` does: one whose id is stored already, live or finished, is not stored
-    again. The job's id is the event's, whatever `to_job` says; so two sources with different tasks in one
-    namespace need a `scope` each, which gives them ids of their own. Offsets are committed when the jobs are
-    stored: a message that comes again, after a crash or a rebalance, finds its job.
+    is the application that gets the jobs, or stores them as a store's `add` does: one whose id is stored
+    already, live or finished, is not stored again. The job's id is the event's, whatever `to_job` says; so
+    two sources with different tasks in one namespace need a `scope` each, which gives them ids of their own.
+    Offsets are committed when the jobs are stored: a message that comes again, after a crash or a rebalance,
+    finds its job.
 
     It holds as long as the finished job is kept: a repeat that comes later than retention runs again.
     """
@@ -40,7 +42,7 @@ class KafkaSource:
         topics: Sequence[str],
         group: str,
         *,
-        enqueue: Callable[[Sequence[NewJob]], Awaitable[object]],
+        enqueue: Holdfast | Callable[[Sequence[NewJob]], Awaitable[object]],
         to_job: Callable[[EventRecord], Call | NewJob | None],
         scope: str | None = None,
         batch: int = 500,
@@ -56,7 +58,7 @@ class KafkaSource:
         self._config = ClientConfig(config, owned={**OWNED, "group.id": group}, defaults=DEFAULTS)
         self._topics = list(topics)
         self._group = group
-        self._enqueue = enqueue
+        self._enqueue = _adding_to(enqueue) if isinstance(enqueue, Holdfast) else enqueue
         self._to_job = to_job
         self._scope = scope
         self._batch = batch
@@ -122,3 +124,11 @@ def _check(answers: object) -> None:
                 f"the id {answer.record.id} of a Kafka message belongs to a job with another task or other "
                 "arguments; if several sources store jobs in this namespace, give each a scope of its own"
             )
+
+
+def _adding_to(app: Holdfast) -> Callable[[Sequence[NewJob]], Awaitable[object]]:
+    async def add(jobs: Sequence[NewJob]) -> object:
+        # Not before it is needed: the application is opened later than this is made.
+        return await app.client.session.jobs.add(jobs)
+
+    return add

@@ -120,7 +120,7 @@ class EventRecord(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     headers: bytes | None = None
 
 
-class Events(msgspec.Struct, kw_only=True):
+class EventPage(msgspec.Struct, kw_only=True):
     """Events in the order of their positions, and the position `upto` which there are no others like them."""
 
     records: list[EventRecord]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from holdfast.model.events import Events, NewEvent
+from holdfast.model.events import EventPage, NewEvent
 from holdfast.model.records import Added, NewJob
 
 
@@ -26,7 +26,7 @@ class EventStore(Protocol):
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
+    ) -> EventPage:
         """Up to `limit` events behind a position, in order: all, those of a topic, or of its aggregate.
 
         Whatever was committed before the call is among them, if they are not too many. With `limit` events

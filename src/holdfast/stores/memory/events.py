@@ -9,7 +9,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from holdfast.model.events import EventRecord, Events, NewEvent
+from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class MemoryEvents:
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
+    ) -> EventPage:
         with self._lock:
             found = (
                 event
@@ -104,7 +104,7 @@ class MemoryEvents:
             )
             records = list(islice(found, limit))
             is_all = len(records) < limit
-            return Events(
+            return EventPage(
                 records=records, upto=max(after, self._events.last) if is_all else records[-1].position
             )
 

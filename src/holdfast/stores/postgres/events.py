@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.model.events import EventRecord, Events, NewEvent
+from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.bell import Bell
 from holdfast.stores.postgres import adding, appending
@@ -44,7 +44,7 @@ class PostgresEvents:
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
+    ) -> EventPage:
         records: list[EventRecord] = []
         left = LARGEST
         for _ in range(ROUNDS):
@@ -54,11 +54,11 @@ class PostgresEvents:
             records += map(_record, rows)
             left -= sum(len(row["data"]) for row in rows)
             if len(records) == limit or left <= 0:
-                return Events(records=records, upto=records[-1].position)
+                return EventPage(records=records, upto=records[-1].position)
             after = max(after, end["position"])
             if not end["version"] or await self._placed() is None:
                 break
-        return Events(records=records, upto=after)
+        return EventPage(records=records, upto=after)
 
     async def last(self) -> int:
         await self._place()

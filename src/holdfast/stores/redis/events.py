@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.events import EventRecord, Events, NewEvent
+from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.bell import Bell
 from holdfast.stores.redis.adding import answers, flat
@@ -65,8 +65,8 @@ class RedisEvents:
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
-        found = Events(records=[], upto=after)
+    ) -> EventPage:
+        found = EventPage(records=[], upto=after)
         which = (*_one(topic), *_one(aggregate))
         left = MOST_LOOKED_AT
         while len(found.records) < limit and left > 0:

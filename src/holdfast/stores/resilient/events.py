@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.model.events import Events, NewEvent
+from holdfast.model.events import EventPage, NewEvent
 from holdfast.model.records import Added, NewJob, as_repeated
 from holdfast.store import EventStore
 from holdfast.stores.resilient.guard import Guard
@@ -27,7 +27,7 @@ class ResilientEvents:
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
+    ) -> EventPage:
         return await self._call(lambda: self._events.read(after, limit, topic=topic, aggregate=aggregate))
 
     async def last(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.model.events import EventRecord, Events, NewEvent
+from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.sqlite.adding import add
 from holdfast.stores.sqlite.appending import append
@@ -54,7 +54,7 @@ class SqliteEvents:
 
     async def read(
         self, after: int, limit: int, *, topic: str | None = None, aggregate: str | None = None
-    ) -> Events:
+    ) -> EventPage:
         return await self._database.read(self._ns, lambda tx: _read(tx, after, limit, topic, aggregate))
 
     async def last(self) -> int:
@@ -68,7 +68,7 @@ class SqliteEvents:
         return await self._database.write(self._ns, lambda tx: _prune(tx, older_than, passed, limit))
 
 
-def _read(tx: Transaction, after: int, limit: int, topic: str | None, aggregate: str | None) -> Events:
+def _read(tx: Transaction, after: int, limit: int, topic: str | None, aggregate: str | None) -> EventPage:
     conditions = "".join(
         f"AND {name} = :{name} "
         for name, value in (("topic", topic), ("aggregate", aggregate))
@@ -83,7 +83,7 @@ def _read(tx: Transaction, after: int, limit: int, topic: str | None, aggregate:
         records = [_record(row) for row in _decode(tx.row("events", positions=as_json(positions))[0])]
     is_all = len(positions) == len(sizes) < limit
     upto = max(after, last) if is_all else max([after, *positions])
-    return Events(records=records, upto=upto)
+    return EventPage(records=records, upto=upto)
 
 
 def _within(sizes: Sequence[tuple[int, int]], most: int) -> Iterable[int]:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from holdfast import Context, Event, Fixed, Undeliverable
 from holdfast.engine.ids import new_id
 from holdfast.model.events import EventRecord
-from holdfast.model.progress import Progress, Subscriber, as_write
+from holdfast.model.progress import Progress, Subscriber, as_write, record_name
+from holdfast.model.records import Verdict
 from tests.engine.consuming import Desk
 from tests.engine.ledgers import GROUP, TOPIC, PostgresBooks, SqliteBooks
 from tests.engine.test_consumer_workers import Office
@@ -130,3 +131,19 @@ async def test_a_transaction_that_is_longer_than_the_lease_of_the_lock_commits(
         await books.settled(2)
         assert await books.ledger() == ["a1", "a2"]
     assert calls == ["a1", "a2"]
+
+
+async def test_a_group_that_is_ahead_of_its_log_goes_on_behind_its_end() -> None:
+    desk = Desk()
+    await desk.emit("a1")
+    await desk.drain()
+    schedules = (await desk.rig.memory.connect("default")).schedules
+    subscriber = Subscriber(GROUP, TOPIC)
+    [record] = (await schedules.get([record_name(GROUP, TOPIC)])).records
+    ahead = as_write(subscriber, Progress(offset=9, event=new_id()), record, new_id())
+    assert await schedules.write([ahead]) == [Verdict.ACCEPTED]
+    await desk.drain()
+    assert (await desk.info()).offset == 1
+    await desk.emit("a2", "b1")
+    await desk.drain()
+    assert desk.done == ["a1", "a2", "b1"]

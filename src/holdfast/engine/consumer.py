@@ -15,7 +15,7 @@ from holdfast.engine.failures import one_line
 from holdfast.engine.handling import Handling
 from holdfast.engine.hold import now
 from holdfast.model.errors import LeaseLost, Undeliverable
-from holdfast.model.events import EventRecord
+from holdfast.model.events import EventPage, EventRecord
 from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
@@ -96,14 +96,18 @@ class Consumer:
         if not await bookmark.load():
             offset = await self._session.events.last() if subscription.start == "last" else 0
             await bookmark.save(lambda _: Progress(offset=offset))
-        elif (offset := bookmark.progress.offset) and bookmark.progress.event is not None:
-            [*at] = (await self._session.events.read(offset - 1, 1, topic=subscription.topic)).records
-            try:
-                _check_same(at, bookmark.progress)
-            except LeaseLost:
-                self.handling.say("the log of events is not the one that was consumed", "events_differ")
-                bookmark.progress = replace(bookmark.progress, event=None)
+        else:
+            await self._check_log(bookmark)
         return bookmark
+
+    async def _check_log(self, bookmark: Bookmark) -> None:
+        """Goes on behind the end of a log that is shorter than the group has come, or not the same."""
+        events, offset = self._session.events, bookmark.progress.offset
+        page = await events.read(max(0, offset - 1), 1, topic=self.subscription.topic)
+        if not _is_same(page, bookmark.progress):
+            last = await events.last()
+            self.handling.say("the log of events is not the one that was consumed", "events_differ")
+            await bookmark.save(lambda progress: replace(progress, offset=min(offset, last), event=None))
 
     async def _turn(self, bookmark: Bookmark) -> bool:
         """Deals with some of what is there; whether there may be more."""
@@ -206,8 +210,9 @@ class Consumer:
         after = max(0, progress.offset - 1)
         while True:
             page = await events.read(after, BATCH, topic=topic)
+            if not _is_same(page, progress):
+                raise LeaseLost(f"event {progress.event} is gone: the store has lost its last writes")
             found = [event for event in page.records if event.position > progress.offset]
-            _check_same(page.records, progress)
             if found or page.upto <= after:
                 break
             after = page.upto
@@ -248,7 +253,9 @@ def _passing(event: EventRecord) -> Change:
     return lambda progress: progress.passed(event)
 
 
-def _check_same(records: Sequence[EventRecord], progress: Progress) -> None:
-    for event in records[:1]:
-        if event.position == progress.offset and progress.event not in (None, event.id):
-            raise LeaseLost(f"event {progress.event} is gone: the store lost its last writes")
+def _is_same(page: EventPage, progress: Progress) -> bool:
+    """Whether the log is the one that was consumed, as far as a page from the offset on shows."""
+    if page.upto < progress.offset:
+        return False
+    at = next((event.id for event in page.records if event.position == progress.offset), None)
+    return None in (at, progress.event) or at == progress.event

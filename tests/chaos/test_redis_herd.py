@@ -105,7 +105,10 @@ async def test_a_worker_that_was_killed_in_line_keeps_no_job_waiting(tmp_path: P
         workers = await site.workers(3)
         await stand(site, 3)
         [oldest, *_] = execute(redis_url, "ZRANGE", LINE, 0, -1)
+        ears = len(execute(redis_url, "PUBSUB", "CHANNELS"))
         named(workers, oldest.decode()).kill()
+        # Until the server has seen that the connection is closed, the worker is as good as alive to it.
+        await until(lambda: len(execute(redis_url, "PUBSUB", "CHANNELS")), "it is missed", ears.__gt__)
         jobs = [job for _ in range(4) for job in await site.add(program.work.call())]
         await site.finished(*jobs)
         assert {tuple(outcomes) for outcomes in await site.check(jobs)} == {("success",)}

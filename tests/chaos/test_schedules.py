@@ -19,7 +19,7 @@ from tests.chaos.waiting import until, until_async
 pytestmark = pytest.mark.process
 
 LEASE = 2.0
-_TERM = re.compile(r"event=leads .*?term=(\d+)")
+_TERM = re.compile(r'event="leader elected" .*?term=(\d+)')
 
 Make = Callable[..., Site]
 

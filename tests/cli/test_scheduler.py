@@ -37,7 +37,7 @@ def test_a_scheduler_stores_what_is_declared_fires_it_and_ends_well(
 ) -> None:
     process = start("scheduler", "clock:app")
     read_until(process, 'event="scheduler started"')
-    read_until(process, "event=leads")
+    read_until(process, 'event="leader elected"')
     read_until(process, 'event="schedule fired"')
     told = json.loads(holdfast("leader", "--json").stdout)["leader"]
     assert f"-{process.pid}-" in told["worker"]
@@ -57,12 +57,12 @@ def test_a_scheduler_stores_what_is_declared_fires_it_and_ends_well(
 
 def test_the_next_in_line_leads_as_soon_as_the_leader_resigns(start: Start) -> None:
     first = start("scheduler", "clock:app", "--lease", "600")
-    read_until(first, "event=leads")
+    read_until(first, 'event="leader elected"')
     second = start("scheduler", "clock:app", "--lease", "600")
     read_until(second, 'event="scheduler started"')
     first.terminate()
     assert first.wait(20) == 0
-    read_until(second, "event=leads")
+    read_until(second, 'event="leader elected"')
     read_until(second, 'event="schedule fired"')
 
 
@@ -84,7 +84,7 @@ def test_a_scheduler_waits_for_a_store_that_it_cannot_reach_yet(
         other.execute("BEGIN IMMEDIATE")
         process = start("scheduler", "clock:app", "--store", "sqlite:///jobs.db?timeout=0.05")
         read_until(process, 'event="store unreachable"')
-    read_until(process, "event=leads")
+    read_until(process, 'event="leader elected"')
     process.terminate()
     _, err = process.communicate()
     assert process.returncode == 0, err

@@ -44,7 +44,8 @@ class Monitor(ABC):
         self._url = url
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
         self._lines = self._socket.makefile("rb")
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> Self:
         self._socket.sendall(b"MONITOR\r\n")
@@ -55,10 +56,19 @@ class Monitor(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_over = True
         self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._lines.close()
         self._socket.close()
+
+    def _look(self) -> None:
+        try:
+            self._watch()
+        except ConnectionResetError:
+            # So a server answers the end, if it had more to tell.
+            if not self._is_over:
+                raise
 
     @abstractmethod
     def _watch(self) -> None:

@@ -4,6 +4,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.chaos.harness import Site
 from tests.chaos.postgres_site import PostgresSite
 from tests.chaos.process import Process
 from tests.chaos.redis_site import RedisSite
+from tests.chaos.test_clocks import SHIFTS, assert_wrong, wrong
 from tests.chaos.waiting import until, until_async
 
 pytestmark = pytest.mark.process
@@ -126,3 +128,28 @@ async def test_a_leader_that_resigns_is_followed_at_once(make_site: Make) -> Non
         leader.signal(signal.SIGTERM)
         assert await leader.ends() == 0
         assert await next_leader([other], term(leader)) is other
+
+
+async def test_leaders_whose_clocks_are_wrong_by_an_hour_fire_in_time(make_site: Make) -> None:
+    async with make_site(lease_seconds=10, poll_seconds=0.5) as site:
+        put = await site.app.schedules.put(
+            "beat", every(1), program.work.call(), overlap="allow", misfire="all"
+        )
+        right = site.worker(HOLDFAST_LEADER_CANDIDATE="false")
+        workers = [site.worker(**wrong(*each)) for each in SHIFTS]
+        for worker in (right, *workers):
+            await worker.starts()
+        assert_wrong([right, *workers])
+        before = 0
+        for left in range(len(workers), 0, -1):
+            leader = await next_leader(workers, before)
+            await flows(site)
+            before = term(leader)
+            if left > 1:
+                leader.kill()
+                workers.remove(leader)
+        last = await site.app.schedules.pause("beat")
+        await check(site, put, last)
+        for job in await fired(site):
+            assert job.started is not None
+            assert timedelta() <= job.started - job.due < timedelta(minutes=1)

@@ -5,36 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from holdfast.engine.client import Client
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.events import Event, NewEvent, check_event
 from holdfast.model.retry import RetryStrategy
-from holdfast.model.settings import Settings
 from holdfast.model.subscription import Relay, Start, Subscription, subscribe, subscribe_relay
 from holdfast.model.timing import Seconds
-from holdfast.store import Store
-from holdfast.sync import Sync
-from holdfast.task import transactions_of
+from holdfast.task import Home, transactions_of
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
-
-
-class Home(Protocol):
-    """What is needed of an application."""
-
-    sync: Sync
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def client(self) -> Client: ...
 
 
 class Emitting:

@@ -28,7 +28,7 @@ _make_job = Job[Any].from_record
 
 
 class Home(Protocol):
-    """What a task needs of the application that it belongs to."""
+    """What tasks and events need of the application that they belong to."""
 
     state: Any
 

@@ -21,10 +21,10 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance.case import LONG, ended, new_job
 from holdfast.testing.conformance.events import new_event
 from holdfast.testing.conformance.schedules import write
-from tests.redis.proxy import Point, Proxy
+from tests.redis.proxy import Point
 from tests.redis.soundness import check_sound
 from tests.redis.support import ANN, claiming, moving, opened, told
-from tests.redis.test_faults import POINTS, patience, within
+from tests.redis.test_faults import POINTS, losing, within
 from tests.redis.test_wakeups import SOON, listening
 from tests.servers.redis import Redis
 
@@ -96,12 +96,7 @@ def test_an_append_whose_answer_was_lost_stores_once_when_it_is_repeated(
     redis_url: str, point: Point
 ) -> None:
     async def scenario() -> None:
-        name = secrets.token_hex(4)
-        async with (
-            Proxy(redis_url) as proxy,
-            opened(redis_url, name) as plain,
-            opened(proxy.url + patience(point), name) as bare,
-        ):
+        async with losing(redis_url, point) as (proxy, plain, bare):
             await bare.events.append([new_event()])
             told_events, job = [new_event(aggregate="a"), new_event(aggregate="a")], new_job()
             proxy.lose(script("append").sha, point)
@@ -126,12 +121,7 @@ def test_a_tick_with_events_whose_answer_was_lost_appends_once_when_it_is_repeat
     redis_url: str, point: Point
 ) -> None:
     async def scenario() -> None:
-        name = secrets.token_hex(4)
-        async with (
-            Proxy(redis_url) as proxy,
-            opened(redis_url, name) as plain,
-            opened(proxy.url + patience(point), name) as bare,
-        ):
+        async with losing(redis_url, point) as (proxy, plain, bare):
             await bare.jobs.add([new_job(), new_job()])
             held = (await bare.jobs.tick(claiming(limit=2))).claimed
             new = [new_event(aggregate="a") for _ in held]

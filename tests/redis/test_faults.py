@@ -3,7 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.scripts import script
+from holdfast.stores.redis.store import RedisSession
 from holdfast.testing.conformance.case import ended, new_job
 from tests.redis.proxy import Point, Proxy
 from tests.redis.support import ANN, claiming, completing, opened
@@ -31,6 +33,18 @@ def patience(point: Point) -> str:
     return TIMEOUT if point == "silent" else ""
 
 
+@asynccontextmanager
+async def losing(redis_url: str, point: Point) -> AsyncGenerator[tuple[Proxy, RedisSession, RedisSession]]:
+    """A proxy that can lose answers, and two sessions of one namespace: one past it, one through it."""
+    name = secrets.token_hex(4)
+    async with (
+        Proxy(redis_url) as proxy,
+        opened(redis_url, name) as plain,
+        opened(proxy.url + patience(point), name) as bare,
+    ):
+        yield proxy, plain, bare
+
+
 def within(seconds: float, scenario: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(seconds):
@@ -42,12 +56,7 @@ def within(seconds: float, scenario: Callable[[], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("point", POINTS)
 def test_an_add_whose_answer_was_lost_is_unknown_and_repeats_to_one_job(redis_url: str, point: Point) -> None:
     async def scenario() -> None:
-        name = secrets.token_hex(4)
-        async with (
-            Proxy(redis_url) as proxy,
-            opened(redis_url, name) as plain,
-            opened(proxy.url + patience(point), name) as bare,
-        ):
+        async with losing(redis_url, point) as (proxy, plain, bare):
             job = new_job()
             await bare.jobs.add([new_job()])
             proxy.lose(script("add").sha, point)
@@ -68,12 +77,7 @@ def test_a_tick_whose_answer_was_lost_gives_the_same_jobs_when_it_is_repeated(
     redis_url: str, point: Point
 ) -> None:
     async def scenario() -> None:
-        name = secrets.token_hex(4)
-        async with (
-            Proxy(redis_url) as proxy,
-            opened(redis_url, name) as plain,
-            opened(proxy.url + patience(point), name) as bare,
-        ):
+        async with losing(redis_url, point) as (proxy, plain, bare):
             await plain.jobs.add([new_job() for _ in range(4)])
             held = (await bare.jobs.tick(claiming(1, limit=2))).claimed
             proxy.lose(script("tick_plain").sha, point)

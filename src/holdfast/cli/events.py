@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -25,6 +25,20 @@ GROUP_COLUMNS = ("group", "topic", "offset", "behind", "waiting", "parked")
 WAITING_COLUMNS = ("topic", "event", "aggregate", "failures", "retry at", "since", "reason")
 DATA_SHOWN = 60
 _HIGHEST = 2**63 - 1
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def _of_what_failed(command: Command) -> Command:
+    """Which events of a group: all that failed, or those that are named."""
+    for option in (
+        click.option("--aggregate", help="Only what failed of this aggregate."),
+        click.option("--event", metavar="ID", help="Only this event."),
+        click.option("--topic", help="Only what failed of this topic."),
+        click.argument("group"),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -115,10 +129,7 @@ def waiting(store: str | None, namespace: str | None, as_json: bool, group: str,
 
 
 @events.command()
-@click.argument("group")
-@click.option("--topic", help="Only what failed of this topic.")
-@click.option("--event", metavar="ID", help="Only this event.")
-@click.option("--aggregate", help="Only what failed of this aggregate.")
+@_of_what_failed
 @as_json
 @store_options
 def replay(
@@ -142,10 +153,7 @@ def replay(
 
 
 @events.command()
-@click.argument("group")
-@click.option("--topic", help="Only what failed of this topic.")
-@click.option("--event", metavar="ID", help="Only this event.")
-@click.option("--aggregate", help="Only what failed of this aggregate.")
+@_of_what_failed
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 @store_options

@@ -9,6 +9,7 @@ from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    FlowPromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -16,7 +17,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.event_machine import EventMachine
 
 
-class TestMemoryStore(StoreConformance, WakeupPromises):
+class TestMemoryStore(StoreConformance, FlowPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.model.events import NewEvent
+from holdfast.model.flow import Flow, NewFlow, as_flow
 from holdfast.model.lifecycle import Ending, Path, State
 
 
@@ -20,7 +21,7 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     It is due at `due`, an instant, when that is given, else `delay` after the store's now. `key` is held
     while the job is live and for `key_ttl` from now. `lease`, `timeout` and `retry` override what worker and
     task say. `fresh` says that the id is new and was never sent to a store, so that a store need not look for
-    it among finished jobs.
+    it among finished jobs. `flow` is None for a job that waits for nothing but its turn.
     """
 
     id: str
@@ -38,6 +39,7 @@ class NewJob(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     retry: bytes | None = None
     headers: bytes | None = None
     fresh: bool = False
+    flow: NewFlow | None = None
 
 
 def as_repeated(jobs: Sequence[NewJob]) -> list[NewJob]:
@@ -84,6 +86,7 @@ class JobRecord(msgspec.Struct, gc=False):
     result: bytes | None = None
     damaged: str | None = None
     """What in the stored row could not be read; such a job is dead-lettered as undecodable."""
+    flow: Flow | None = None
 
 
 def as_added(job: NewJob, now: int) -> JobRecord:
@@ -103,6 +106,7 @@ def as_added(job: NewJob, now: int) -> JobRecord:
         headers=job.headers,
         key=job.key,
         tags=job.tags,
+        flow=None if job.flow is None else as_flow(job.flow, now),
     )
 
 
@@ -199,8 +203,9 @@ class Ticked(msgspec.Struct, kw_only=True):
 
     `verdicts` are in the order of the moves. `cancel_asked` are the (job, token) pairs that this worker
     holds after the tick and that were asked to stop, by job. `paused` are those of the wanted queues that
-    are paused. `next_due` is how long until the next job that is not due yet is, of any task, in the wanted
-    queues that are not paused; None if there is none. `registered` is False when the store does not know the
+    are paused, `paused_tasks` those of the wanted tasks. `next_due` is how long until the next job that is
+    not due yet is, of any task, in the wanted queues that are not paused, or until a rate lets one more
+    through; None if there is none. `registered` is False when the store does not know the
     worker as live; then nothing was claimed. `handed` tells how many of the claimed jobs, the first ones,
     were claimed for the want that stood, and `handed_ago` how long before, if that is known. `stands` tells
     that the store keeps the rest of this want.
@@ -215,6 +220,7 @@ class Ticked(msgspec.Struct, kw_only=True):
     handed: int = 0
     handed_ago: int | None = None
     stands: bool = False
+    paused_tasks: frozenset[str] = frozenset()
 
 
 class Handed(msgspec.Struct, kw_only=True, frozen=True):
@@ -295,12 +301,16 @@ class Query(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
-    """How many jobs of a queue are in a state; `due` counts those of a waiting state that are due now."""
+    """How many jobs of a queue are in a state.
+
+    Of those that wait, `due` are ready now, and `parked` are held back by a limit, a sequence, or other jobs.
+    """
 
     queue: str
     state: State
     count: int
     due: int = 0
+    parked: int = 0
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):

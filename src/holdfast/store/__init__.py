@@ -19,6 +19,7 @@ Promises that hold for every operation below:
 
 from holdfast.store.events import EventStore
 from holdfast.store.fleet import FleetStore
+from holdfast.store.flow import FlowStore
 from holdfast.store.jobs import JobStore
 from holdfast.store.locks import LockStore
 from holdfast.store.schedules import ScheduleStore
@@ -30,6 +31,7 @@ from holdfast.store.wakeups import Handovers, Wakeups
 __all__ = [
     "EventStore",
     "FleetStore",
+    "FlowStore",
     "Handovers",
     "JobStore",
     "LockStore",

@@ -32,6 +32,8 @@ class JobStore(Protocol):
         payload differ. A key is held while its job is live and until its TTL, counted from that job's
         creation (or from the edit that gave the key), has passed, whichever is later; a deleted or pruned
         job holds nothing. Concurrent callers with one key get one job. Jobs of one batch see each other.
+
+        What a job's `flow` says is written in `FlowStore`.
         """
         ...
 
@@ -58,7 +60,8 @@ class JobStore(Protocol):
 
         Claim, if wanted and the worker is registered and live. Due jobs (due <= now) become ready; then up
         to `limit` ready jobs of the wanted tasks, queue by queue in the given order, paused ones left out,
-        each by priority (lowest number first), due time, id. A claimed job has state claimed, run + 1,
+        each by priority (lowest number first), due time or rank, id; those that `FlowStore` holds back are
+        passed over. A claimed job has state claimed, run + 1,
         version + 1, token = max(token + 1, the store's clock in µs), the worker, a lease of its own length
         or the wanted one, and no start, reason or progress left from before. No job is ever given to two
         claimers.

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.store.events import EventStore
 from holdfast.store.fleet import FleetStore
+from holdfast.store.flow import FlowStore
 from holdfast.store.jobs import JobStore
 from holdfast.store.locks import LockStore
 from holdfast.store.schedules import ScheduleStore
@@ -31,6 +32,9 @@ class Session(Protocol):
 
     @property
     def events(self) -> EventStore: ...
+
+    @property
+    def flow(self) -> FlowStore: ...
 
     @property
     def wakeups(self) -> Wakeups | None: ...

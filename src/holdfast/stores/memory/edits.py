@@ -27,8 +27,11 @@ def apply_edit(shelf: Shelf, record: JobRecord, edit: Edit, now: int) -> bool:
     if is_replayed:
         record.finished = record.result = None
         record.cancel_asked = False
+        if record.flow is not None and record.flow.sequence is not None:
+            shelf.limits.sequences.add(record.flow.sequence, record.id)
     elif target in FINISHED and state not in FINISHED:
         shelf.note_finish(record, now)
+        shelf.tell_waiting(record, now)
     if target in WAITING:
         shelf.wait(lane, record, now)
     return True

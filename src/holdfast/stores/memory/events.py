@@ -88,7 +88,7 @@ class MemoryEvents:
     async def append(self, events: Sequence[NewEvent], jobs: Sequence[NewJob] = ()) -> list[Added]:
         with self._lock:
             now = self._clock()
-            added = [self._shelf.add(job, now) for job in jobs]
+            added = self._shelf.add(jobs, now)
             self._events.append(events, now)
         self._shelf.listeners.wake()
         return added

@@ -19,8 +19,9 @@ from holdfast.model.records import (
     Ticked,
     Want,
 )
+from holdfast.stores.memory.claims import claim
 from holdfast.stores.memory.edits import apply_edit
-from holdfast.stores.memory.moves import apply_move, claim
+from holdfast.stores.memory.moves import apply_move
 from holdfast.stores.memory.shelf import Shelf, copied
 from holdfast.stores.plain import may_wake
 
@@ -36,7 +37,7 @@ class MemoryJobs:
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         with self._lock:
             now = self._clock()
-            answers = [self._shelf.add(job, now) for job in jobs]
+            answers = self._shelf.add(jobs, now)
         self._shelf.listeners.wake()
         return answers
 
@@ -56,6 +57,7 @@ class MemoryJobs:
                     claimed = [copied(record) for record in shelf.leased_by(worker, tick.seq)]
                 if registered and not claimed:
                     claimed = claim(shelf, worker, tick.seq, want, now)
+                next_due = self._next(next_due, now)
             asked = [(job_id, shelf.jobs[job_id].token) for job_id in sorted(shelf.asked.get(worker, ()))]
             paused = self._paused(want)
         if may_wake(tick.moves):
@@ -67,12 +69,21 @@ class MemoryJobs:
             paused=paused,
             next_due=next_due,
             registered=registered,
+            paused_tasks=shelf.limits.paused(want.tasks) if want is not None else frozenset(),
         )
 
     def _promote(self, want: Want, now: int) -> int | None:
         lanes = [self._shelf.lanes[queue] for queue in want.queues if queue in self._shelf.lanes]
         dues = [self._shelf.promote(lane, now) for lane in lanes if not lane.paused]
         return min((due - now for due in dues if due is not None), default=None)
+
+    def _next(self, due: int | None, now: int) -> int | None:
+        """How long until there may be more: something is due, or a gate opens."""
+        opening = self._shelf.limits.next_opening()
+        if opening is None:
+            return due
+        left = max(opening - now, 0)
+        return left if due is None else min(due, left)
 
     def _paused(self, want: Want | None) -> frozenset[str]:
         lanes = self._shelf.lanes
@@ -136,8 +147,9 @@ class MemoryJobs:
             if record is not None:
                 if record.state in LEASED:
                     return False
-                self._shelf.forget(record)
-            return True
+                self._shelf.forget(record, self._clock())
+        self._shelf.listeners.wake()
+        return True
 
     async def get(self, job_id: str) -> JobRecord | None:
         return (await self.states([job_id]))[0]
@@ -163,7 +175,13 @@ class MemoryJobs:
             for queue, lane in sorted(self._shelf.lanes.items()):
                 self._shelf.promote(lane, now)
                 counts += [
-                    QueueCount(queue=queue, state=state, count=count, due=lane.due.get(state, 0))
+                    QueueCount(
+                        queue=queue,
+                        state=state,
+                        count=count,
+                        due=lane.due.get(state, 0),
+                        parked=lane.parked.get(state, 0),
+                    )
                     for state, count in lane.counts.items()
                     if count
                 ]
@@ -183,7 +201,7 @@ class MemoryJobs:
                 record = shelf.jobs.get(job_id)
                 # A job that was deleted or replayed since then has left its place here behind.
                 if record is not None and record.finished == finished and record.state in PRUNABLE:
-                    shelf.forget(record)
+                    shelf.forget(record, before + older_than)
                     removed += 1
         return removed
 

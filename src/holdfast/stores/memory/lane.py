@@ -7,12 +7,15 @@ from typing import TypeAlias
 from holdfast.model.lifecycle import State
 
 Ready: TypeAlias = tuple[int, int, str]
-"""Priority, due time, id of a job that is due."""
+"""Priority, due time or rank, id of a job that is ready."""
 
 Later: TypeAlias = tuple[int, str]
 """Due time and id of a job that is not due yet."""
 
-Entry: TypeAlias = Ready | Later
+Parked: TypeAlias = tuple[int, int, str, str]
+"""The same of a job that is held back, and where."""
+
+Entry: TypeAlias = Ready | Later | Parked
 
 
 class Line:
@@ -41,6 +44,15 @@ class Line:
             return run[0] if run else None
         return run[0] if run and run[0] < heap[0] else heap[0]
 
+    def first_of(self, priority: int, entries: dict[str, Entry]) -> int | None:
+        """The due time or rank of the first job of a priority."""
+        first = self.first()
+        if first is not None and first[0] == priority and entries.get(first[2]) is first:
+            return first[1]
+        waiting = [*self._run, *self._heap]
+        ranks = (each[1] for each in waiting if each[0] == priority and entries.get(each[2]) is each)
+        return min(ranks, default=None)
+
     def drop_first(self) -> Ready | None:
         """Takes away the first; the one that is then first."""
         run, heap = self._run, self._heap
@@ -65,13 +77,14 @@ class Lane:
     edited or deleted leaves its entry behind, and that is cheaper than taking it out.
     """
 
-    __slots__ = ("counts", "due", "later", "lines", "paused", "was_paused")
+    __slots__ = ("counts", "due", "later", "lines", "parked", "paused", "was_paused")
 
     def __init__(self) -> None:
         self.lines: dict[str, Line] = {}
         self.later: list[Later] = []
         self.counts: dict[State, int] = dict.fromkeys(State, 0)
         self.due: dict[State, int] = {State.SCHEDULED: 0, State.RETRY: 0}
+        self.parked: dict[State, int] = {State.SCHEDULED: 0, State.RETRY: 0}
         self.paused = False
         self.was_paused = False
 

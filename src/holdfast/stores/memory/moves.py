@@ -1,14 +1,11 @@
 """What a tick does to a shelf: moves, and claims. Called with the store's lock held."""
 
-from heapq import heapify, heappop, heapreplace
-
 from msgspec.structs import replace
 
 from holdfast.model.lifecycle import FINISHED, WAITING, Ending, State, move_sources
-from holdfast.model.records import AttemptRecord, JobRecord, Move, Verdict, Want
-from holdfast.stores.memory.shelf import Shelf, copied
+from holdfast.model.records import AttemptRecord, JobRecord, Move, Verdict
+from holdfast.stores.memory.shelf import Shelf
 
-_CLAIMED = State.CLAIMED
 _ACCEPTED = Verdict.ACCEPTED
 _REFUSED = Verdict.REFUSED
 
@@ -53,8 +50,11 @@ def _follow(shelf: Shelf, record: JobRecord, worker: str, move: Move, now: int) 
             shelf.wait(lane, record, now)
         elif state in FINISHED:
             shelf.note_finish(record, now)
-    for child in move.children:
-        shelf.add(child, now)
+    shelf.add(move.children, now)
+    if state in FINISHED:
+        shelf.tell_waiting(record, now)
+    elif move.outcome is not None:
+        shelf.call_next(record, now)
     shelf.events.append(move.events, now)
 
 
@@ -100,49 +100,3 @@ def _answer_late(shelf: Shelf, record: JobRecord, worker: str, move: Move) -> Ve
         superseded = replace(attempt, outcome=Ending.SUPERSEDED)
         shelf.attempts[record.id] = tuple(superseded if past is attempt else past for past in attempts)
     return _REFUSED
-
-
-def claim(shelf: Shelf, worker: str, seq: int, want: Want, now: int) -> list[JobRecord]:
-    """Gives ready jobs to the worker; copies, so that what it does with them changes nothing here."""
-    claimed: list[JobRecord] = []
-    for queue in want.queues:
-        lane = shelf.lanes.get(queue)
-        if lane is None or lane.paused or len(claimed) >= want.limit:
-            continue
-        fronts = [
-            (first, task, line)
-            for task, line in lane.lines.items()
-            if task in want.tasks and (first := line.first()) is not None
-        ]
-        heapify(fronts)
-        while fronts and len(claimed) < want.limit:
-            entry, task, line = fronts[0]
-            following = line.drop_first()
-            if following is not None:
-                heapreplace(fronts, (following, task, line))
-            else:
-                heappop(fronts)
-            record = shelf.take(entry)
-            if record is not None:
-                lane.due[record.state] -= 1
-                lane.counts[record.state] -= 1
-                lane.counts[_CLAIMED] += 1
-                shelf.leases[record.id] = seq
-                _lease(record, worker, want.lease, now)
-                if record.cancel_asked:
-                    shelf.note_ask(record)
-                claimed.append(copied(record))
-    return claimed
-
-
-def _lease(record: JobRecord, worker: str, lease: int, now: int) -> None:
-    record.state = _CLAIMED
-    record.run += 1
-    record.version += 1
-    record.token = max(record.token + 1, now)
-    record.worker = worker
-    record.lease_until = now + (lease if record.lease is None else record.lease)
-    record.started = None
-    record.reason = None
-    record.progress = None
-    record.progress_note = None

@@ -119,8 +119,7 @@ class MemorySchedules:
         if verdict is not None:
             return verdict
         self._schedules.put(write)
-        for job in write.jobs:
-            self._shelf.add(job, now)
+        self._shelf.add(write.jobs, now)
         self._shelf.events.append(write.events, now)
         return Verdict.ACCEPTED
 

@@ -11,6 +11,7 @@ from holdfast.model.errors import ConfigurationError
 from holdfast.store import Migrations, Transactions
 from holdfast.stores.memory.events import MemoryEvents
 from holdfast.stores.memory.fleet import MemoryFleet
+from holdfast.stores.memory.flow import MemoryFlow
 from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.locks import MemoryLocks
 from holdfast.stores.memory.schedules import MemorySchedules
@@ -62,6 +63,7 @@ class MemorySession:
         self.locks = MemoryLocks(shelf.locks, lock, clock)
         self.schedules = MemorySchedules(shelf, lock, clock)
         self.events = MemoryEvents(shelf, lock, clock)
+        self.flow = MemoryFlow(shelf, lock, clock)
         self.wakeups = MemoryWakeups(shelf, lock)
 
     async def close(self) -> None:

@@ -49,6 +49,8 @@ TOPICS = (
     "idle",
     "instants",
     "keys",
+    "limits",
+    "links",
     "lock_sequences",
     "locks",
     "machine",
@@ -58,6 +60,7 @@ TOPICS = (
     "reclaim",
     "repeat",
     "schedules",
+    "sequences",
     "standing",
     "transitions",
     "values",
@@ -77,6 +80,8 @@ from holdfast.testing.conformance.find import CountPromises, FindPromises, Prune
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
 from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
+from holdfast.testing.conformance.limits import LimitPromises  # noqa: E402
+from holdfast.testing.conformance.links import LinkPromises  # noqa: E402
 from holdfast.testing.conformance.lock_sequences import LockSequencePromises  # noqa: E402
 from holdfast.testing.conformance.locks import LockPromises  # noqa: E402
 from holdfast.testing.conformance.moves import MovePromises  # noqa: E402
@@ -89,6 +94,11 @@ from holdfast.testing.conformance.optional import (  # noqa: E402
 from holdfast.testing.conformance.reclaim import ReclaimPromises  # noqa: E402
 from holdfast.testing.conformance.repeat import RepeatPromises  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulePromises  # noqa: E402
+from holdfast.testing.conformance.sequences import (  # noqa: E402
+    ExpiryPromises,
+    FairPromises,
+    SequencePromises,
+)
 from holdfast.testing.conformance.standing import StandingBatchPromises, StandingPromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
@@ -96,6 +106,7 @@ from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
 __all__ = [
     "Case",
     "EventTransactionPromises",
+    "FlowPromises",
     "LockPromises",
     "MigrationPromises",
     "Promises",
@@ -107,6 +118,10 @@ __all__ = [
     "WakeupPromises",
     "promise",
 ]
+
+
+class FlowPromises(LimitPromises, SequencePromises, FairPromises, ExpiryPromises, LinkPromises):
+    """All that `FlowStore` promises."""
 
 
 class StoreConformance(

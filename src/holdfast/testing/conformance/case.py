@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.model.lifecycle import SUCCEEDED, Ending, Path
-from holdfast.model.records import JobRecord, Move, NewJob, Tick, Ticked, Verdict, Want, WorkerRecord
+from holdfast.model.lifecycle import DEAD_LETTERED, SUCCEEDED, Ending, Path, State
+from holdfast.model.records import Edit, JobRecord, Move, NewJob, Tick, Ticked, Verdict, Want, WorkerRecord
 from holdfast.model.timing import SECOND
-from holdfast.store import FleetStore, JobStore, Session, Store
+from holdfast.store import FleetStore, FlowStore, JobStore, Session, Store
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -67,6 +67,10 @@ class Case:
                 await session.close()
             await self.store.close()
 
+    @property
+    def flow(self) -> FlowStore:
+        return self.session.flow
+
     async def open(self, namespace: str | None = None) -> Session:
         """Another session, of the test's own namespace unless told otherwise; closed after the test."""
         session = await self.store.connect(namespace or self.namespace)
@@ -106,6 +110,10 @@ class Case:
         seq = next(self._seqs) if seq is None else seq
         return await self.jobs.tick(Tick(worker=worker, seq=seq, moves=list(moves), want=want, repeat=repeat))
 
+    async def tick_on(self, jobs: JobStore, worker: str, moves: Sequence[Move], want: Want) -> Ticked:
+        """A tick of another session."""
+        return await jobs.tick(Tick(worker=worker, seq=next(self._seqs), moves=list(moves), want=want))
+
     async def claim(self, worker: str = "ann", limit: int = 1, lease: int = LONG) -> list[JobRecord]:
         """Claims from the usual queue for a worker, which is registered first if need be."""
         if worker not in self._registered:
@@ -122,6 +130,24 @@ class Case:
         job = await self.claim_one(worker, lease)
         assert job.id == added.id
         return job
+
+    async def finish(self, job: JobRecord, worker: str = "ann", **want: Any) -> list[JobRecord]:
+        """Ends a job with success and claims in the same tick, if anything is wanted; what was claimed."""
+        ticked = await self.tick(worker, [ended(job)], wanted(**want) if want else None)
+        assert ticked.verdicts == [Verdict.ACCEPTED]
+        return ticked.claimed
+
+    async def dead_letter(self, job: JobRecord, worker: str = "ann") -> JobRecord:
+        """Lets an attempt fail for good; the job as it then stands."""
+        move = ended(job, DEAD_LETTERED, Ending.FAILED, failures=1, reason="broken")
+        assert await self.move(worker, move) is Verdict.ACCEPTED
+        return await self.reload(job)
+
+    async def cancel(self, job: JobRecord) -> None:
+        """Cancels a job that waits."""
+        stored = await self.reload(job)
+        path = (stored.state, State.CANCELLED)
+        assert await self.jobs.edit(job.id, stored.version, Edit(path=path)) is not None
 
     async def move(self, worker: str, move: Move) -> Verdict:
         return (await self.tick(worker, [move])).verdicts[0]

@@ -25,6 +25,7 @@ HoldfastError
 │   ├── StoreUnavailable        nothing was done; trying again may work
 │   │   └── StoreFull           no space left
 │   ├── OutcomeUnknown          it may or may not have been done; repeat with the same id or key
+│   │   └── PartlyStored        some partitions have stored their jobs, others have not; `stored` names them
 │   └── SchemaMismatch          the schema is missing, too old or too new for this version
 ├── DeliveryFailed              relayed events were not acknowledged; the same again may work
 ├── ResultError
@@ -155,6 +156,22 @@ class StoreFull(StoreUnavailable):
 
 class OutcomeUnknown(StoreError):
     """The answer was lost: it may or may not have been done. Repeating with the same id or key is safe."""
+
+
+class PartlyStored(OutcomeUnknown):
+    """Of what was to be stored in several partitions, some is stored and some is not, or perhaps not.
+
+    `stored` has the ids of the jobs or events that are stored for sure, `missing` those of the others. With
+    ids of their own they can all be given again.
+    """
+
+    def __init__(self, message: str, stored: tuple[str, ...] = (), missing: tuple[str, ...] = ()) -> None:
+        super().__init__(message, stored, missing)
+        self.stored = stored
+        self.missing = missing
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class SchemaMismatch(StoreError):

@@ -249,6 +249,24 @@ class _Pause(msgspec.Struct):
     paused: bool = False
 
 
+class _Fires(msgspec.Struct):
+    queue: str | None = None
+    topic: str | None = None
+
+
+class _Target(msgspec.Struct):
+    fires: _Fires
+
+
+def target_of(definition: bytes) -> tuple[str | None, str | None]:
+    """The queue or the topic that a stored schedule fires into; neither if that cannot be read."""
+    try:
+        fires = msgspec.json.decode(definition, type=_Target).fires
+    except msgspec.MsgspecError:
+        return None, None
+    return fires.queue, fires.topic
+
+
 def left_out(state: bytes) -> tuple[int, int]:
     """How many due times were missed, and how many skipped, by the stored state; 0 if that cannot be read."""
     try:

@@ -39,7 +39,7 @@ from holdfast.engine.frames import (
     assignments,
     frame,
 )
-from holdfast.engine.ids import new_id
+from holdfast.engine.ids import new_id, new_id_beside
 from holdfast.model.events import Event, NewEvent
 from holdfast.model.outcome import Stop, Succeeded, succeed
 from holdfast.model.records import Move, NewJob
@@ -95,7 +95,7 @@ class PipeLink(JobLink):
                 self._pipe.say(Progressed(float(fraction), None if note is None else one_line(note)))
 
     def enqueue(self, call: Call) -> str:
-        job = call.to_new_job(new_id())
+        job = call.to_new_job(new_id_beside(self.record.id))
         self.children.append(job)
         return job.id
 

@@ -7,8 +7,12 @@ import time
 from random import Random
 from threading import Lock
 
+from holdfast.model.partition import stamp, stamped
+
 _RANDOM_BITS = 74
-_STEP_BITS = 32
+_STEP_BITS = 48
+_LEAST_STEP = 1 << 16
+"""Ids differ, and keep their order, also above their last bits, which may tell a partition."""
 
 
 class _Source:
@@ -42,7 +46,7 @@ class _Source:
         return drawn
 
     def _step(self) -> None:
-        self._tail += 1 + self._random.getrandbits(_STEP_BITS)
+        self._tail += _LEAST_STEP + self._random.getrandbits(_STEP_BITS)
         if self._tail >> _RANDOM_BITS:
             self._turn(self._millis + 1)
 
@@ -63,3 +67,8 @@ def new_id() -> str:
 def new_ids(count: int) -> list[str]:
     """As many ids, in order; cheaper than one by one."""
     return _source.draw(count)
+
+
+def new_id_beside(job_id: str) -> str:
+    """An id for a job that is stored where another one is: it tells the same partition, if that tells one."""
+    return stamped(_source.draw(1)[0], stamp(job_id))

@@ -61,6 +61,7 @@ class Pump:
         ledger: Ledger,
         notices: Notices,
         strategy: Strategy,
+        make_slots: Callable[..., Slots] = Slots,
     ) -> None:
         self._session = session
         self._worker = worker
@@ -73,7 +74,6 @@ class Pump:
         self._outbox = Outbox(settings.batch)
         self._crowd = max(settings.batch // 2, 1)
         self._crowded = asyncio.Event()
-        self._asked = 0
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
         self._reviewed = 0.0
@@ -85,9 +85,10 @@ class Pump:
         self._timers: list[asyncio.TimerHandle] = []
         self.was_cut_short = False
         self.has_failed = False
-        self.slots = Slots(
+        self.slots = make_slots(
             runner, settings.concurrency, settings.kill_seconds, self._report, self._verify, self._stuck
         )
+        self.slots.room_made = self._kick.set
         self._inbox = Inbox(self.slots, ledger)
         self._standing = Standing(worker.id, self._handed)
         seqs = itertools.count(1)
@@ -246,7 +247,7 @@ class Pump:
             return
         want = None
         if not self.is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + self._asked)
+            want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + slots.asked)
         if now() - self._reviewed > REVIEW_SECONDS:
             self._review()
         reports = self._outbox.take()
@@ -256,11 +257,11 @@ class Pump:
             return
         sent = now()
         limit = 0 if want is None else want.limit
-        self._asked += limit
+        slots.asked += limit
         try:
             answer = await exchange.send(reports, want)
         finally:
-            self._asked -= limit
+            slots.asked -= limit
             self._outbox.settle(reports)
         self._ticked = now()
         run_times = [
@@ -387,7 +388,7 @@ class Pump:
         if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
             return False
         may_claim = not self.is_stopping and self._registration.holds
-        has_room = slots.free > slots.waiting + self._asked
+        has_room = slots.free > slots.waiting + slots.asked
         if self._standing.is_to_end:
             return True
         return bool(self._outbox) or (self._appetite.hungry and may_claim and has_room)

@@ -10,7 +10,7 @@ from holdfast.engine.context import Context, JobLink
 from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.hold import Hold, now
-from holdfast.engine.ids import new_id
+from holdfast.engine.ids import new_id, new_id_beside
 from holdfast.model.events import Event
 from holdfast.model.outcome import Failed, Outcome, Stop, Stopped, Succeeded, succeed
 from holdfast.model.records import JobRecord, Move
@@ -63,7 +63,7 @@ class HoldLink(JobLink):
         self._runner.nudge()
 
     def enqueue(self, call: Call) -> str:
-        job = call.to_new_job(new_id())
+        job = call.to_new_job(new_id_beside(self.record.id))
         hold = self._hold
         if hold.children is None:
             hold.children = []

@@ -43,7 +43,11 @@ class Slots:
         verify: Callable[[Hold, Succeeded], None],
         report_stuck: Callable[[Hold], None],
     ) -> None:
-        self.concurrency = concurrency
+        self._concurrency = concurrency
+        self.asked = 0
+        """How many jobs the store is being asked for."""
+        self.room_made: Callable[[], None] = _nothing
+        """Called when there is room though nothing of these slots has ended."""
         self.buffer: deque[Hold] = deque()
         self.running: set[Hold] = set()
         self.stuck: set[Hold] = set()
@@ -61,8 +65,12 @@ class Slots:
         self._deadlines: Timers[Hold] = Timers(self._overstayed, _has_ended)
 
     @property
+    def concurrency(self) -> int:
+        return self._concurrency
+
+    @property
     def free(self) -> int:
-        return self.concurrency - len(self.running)
+        return self._concurrency - len(self.running)
 
     @property
     def waiting(self) -> int:
@@ -83,20 +91,22 @@ class Slots:
         if self._is_shut:
             self.give_back("shutdown")
             return
-        buffer = self.buffer
-        for _ in range(len(buffer)):
-            if len(self.running) >= self.concurrency:
+        for _ in range(len(self.buffer)):
+            if len(self.running) >= self._concurrency:
                 return
-            hold = buffer.popleft()
-            moment = now()
-            if hold.stop is not None:
-                self._report(hold, self._after_stop(hold, hold.stop))
-            elif hold.trust_until <= moment:
-                self._report(hold, follow.release(hold.record, None, "the lease ran out before the start"))
-            elif hold.record.suspect:
-                self._admit_suspect(hold)
-            else:
-                self._start(hold, moment)
+            self._take_next()
+
+    def _take_next(self) -> None:
+        hold = self.buffer.popleft()
+        moment = now()
+        if hold.stop is not None:
+            self._report(hold, self._after_stop(hold, hold.stop))
+        elif hold.trust_until <= moment:
+            self._report(hold, follow.release(hold.record, None, "the lease ran out before the start"))
+        elif hold.record.suspect:
+            self._admit_suspect(hold)
+        else:
+            self._start(hold, moment)
 
     def shut(self) -> None:
         """Starts nothing more and gives back what has not started."""
@@ -269,6 +279,10 @@ class Slots:
             self._suspect = None
         self._report_stuck(hold)
         self.fill()
+
+
+def _nothing() -> None:
+    """Nobody waits for room."""
 
 
 def _has_ended(hold: Hold) -> bool:

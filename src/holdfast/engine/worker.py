@@ -7,6 +7,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from holdfast.engine.outage import Outage, reached
 from holdfast.engine.pump import Pump
 from holdfast.engine.runner import Runner
 from holdfast.engine.signals import listening
+from holdfast.engine.slots import Slots
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
@@ -35,6 +37,7 @@ from holdfast.store import Session, Store
 log = logging.getLogger("holdfast.worker")
 
 Hook = Callable[[], Awaitable[None]]
+Serve = Callable[[bool, asyncio.Event | None], Awaitable[None]]
 DONE, FAILED, SIGNALLED = 0, 1, 128
 
 
@@ -61,6 +64,7 @@ class Worker:
         opening: AbstractAsyncContextManager[Any] | None = None,
         on_startup: Hook | None = None,
         on_shutdown: Hook | None = None,
+        make_slots: Callable[..., Slots] = Slots,
     ) -> None:
         if not queues:
             raise ConfigurationError("a worker needs at least one queue to serve", setting="queues")
@@ -77,6 +81,7 @@ class Worker:
         self._opening = opening
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
+        self._make_slots = make_slots
         self.record = worker_record(queues, registry.names, settings.concurrency)
         self._is_running = self._has_run = self._is_wedged = False
         self._starting: asyncio.Timeout | None = None
@@ -144,9 +149,9 @@ class Worker:
         self._begin_anew()
         try:
             async with AsyncExitStack() as stack:
-                make_pump = await self._start_up(stack)
-                if make_pump is not None:
-                    await self._serve(make_pump, until_idle=until_idle, ready=ready)
+                serve = await self._start_up(stack)
+                if serve is not None:
+                    await serve(until_idle, ready)
         finally:
             self._is_running = False
         return self.exit_code
@@ -160,15 +165,15 @@ class Worker:
         self._signal = None
         self._was_stopped = False
 
-    async def _start_up(self, stack: AsyncExitStack) -> Callable[[], Pump] | None:
+    async def _start_up(self, stack: AsyncExitStack) -> Serve | None:
         """All that comes before the first job; None if the worker was stopped meanwhile."""
         self._starting = starting = asyncio.timeout(None)
         try:
             async with starting:
-                make_pump = await self._prepare(stack)
+                serve = await self._prepare(stack)
             # One that was asked to stop in the very turn in which it was ready has not been interrupted.
             if not self._was_stopped:
-                return make_pump
+                return serve
         except TimeoutError:
             if not starting.expired():
                 raise
@@ -177,7 +182,7 @@ class Worker:
         log.info("stopped before it had started", extra={"fields": {"worker": self.id}})
         return None
 
-    async def _prepare(self, stack: AsyncExitStack) -> Callable[[], Pump]:
+    async def _prepare(self, stack: AsyncExitStack) -> Serve:
         store, settings, notices = self._store, self._settings, self._notices
         outage = Outage(self.id, notices, "start_failed")
         session, heartbeat = await reached(stack, outage, self._join)
@@ -193,13 +198,21 @@ class Worker:
         def make_pump() -> Pump:
             self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
             pump = Pump(
-                session, self.record, self._registry, settings, runner, self._ledger, notices, self._strategy
+                session,
+                self.record,
+                self._registry,
+                settings,
+                runner,
+                self._ledger,
+                notices,
+                self._strategy,
+                self._make_slots,
             )
             if not heartbeat.is_alive:
                 pump.fail()
             return pump
 
-        return make_pump
+        return partial(self._serve, make_pump)
 
     async def _join(self, stack: AsyncExitStack) -> tuple[Session, Heartbeat]:
         """All that the start needs of the store."""
@@ -225,7 +238,7 @@ class Worker:
         return session, heartbeat
 
     async def _serve(
-        self, make_pump: Callable[[], Pump], *, until_idle: bool, ready: asyncio.Event | None
+        self, make_pump: Callable[[], Pump], until_idle: bool, ready: asyncio.Event | None
     ) -> None:
         consumers = self._consumers
         assert consumers is not None

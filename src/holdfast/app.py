@@ -18,11 +18,13 @@ from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
 from holdfast.emitting import Emitting
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
-from holdfast.engine.declaring import Declaring
 from holdfast.engine.events import Events
 from holdfast.engine.groups import DeadLetters, Queues
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
+from holdfast.engine.partition import Partitions
+from holdfast.engine.partition_declaring import make_declaring
+from holdfast.engine.partition_worker import make_worker
 from holdfast.engine.schedules import Schedules
 from holdfast.engine.worker import Worker
 from holdfast.model.errors import ConfigurationError
@@ -80,6 +82,7 @@ class Holdfast(Emitting):
         self.state = state
         self.registry = Registry()
         self.notices = Notices()
+        self.partitions = Partitions(lambda: self.client.session)
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
         self.schedules = Schedules(lambda: self.client.session, self.notices)
@@ -288,7 +291,7 @@ class Holdfast(Emitting):
         return self._make_worker(names, settings, strategy)
 
     def _make_worker(self, queues: tuple[str, ...], settings: Settings, strategy: Strategy | None) -> Worker:
-        return Worker(
+        return make_worker(
             self.store,
             self.registry,
             settings,
@@ -298,7 +301,7 @@ class Holdfast(Emitting):
             state=self.state,
             subscriptions=tuple(self._subscriptions.values()) if settings.event_consumer else (),
             results=self._opening,
-            opening=Declaring(self, self.schedules, lambda: self.declared),
+            opening=make_declaring(self.store, self, self.schedules, lambda: self.declared),
             on_startup=self._start_up,
             on_shutdown=self._shut_down,
         )

@@ -45,7 +45,8 @@ from holdfast.model.outcome import Stop, Succeeded, succeed
 from holdfast.model.records import Move, NewJob
 from holdfast.model.retry import Retry
 from holdfast.model.task import Call, TaskDefinition
-from holdfast.store import Transactions
+from holdfast.store import Store, Transactions
+from holdfast.store.partitions import Partitioned
 
 PARENT_GONE = 70
 
@@ -86,8 +87,11 @@ class PipeLink(JobLink):
 
     @property
     def transactions(self) -> Transactions | None:
-        found: Transactions | None = self._task.app.store.transactions
-        return found
+        store: Store = self._task.app.store
+        part = self._assignment.partition
+        if part is not None and isinstance(store, Partitioned):
+            return store.parts[part].transactions
+        return store.transactions
 
     def progress(self, fraction: float, note: str | None) -> None:
         with self._lock:

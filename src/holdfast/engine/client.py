@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from holdfast.engine.emitter import Emitter
-from holdfast.engine.enqueuer import Enqueuer
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
+from holdfast.engine.partition_enqueuer import make_enqueuer
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
     IdConflict,
@@ -94,8 +94,8 @@ class Client:
         self._jobs = session.jobs
         self._clock = clock
         self._emitter = Emitter(session.events, settings.enqueue_timeout_seconds)
-        self._enqueuer = Enqueuer(
-            session.jobs, batch=settings.batch, timeout=settings.enqueue_timeout_seconds
+        self._enqueuer = make_enqueuer(
+            session, batch=settings.batch, timeout=settings.enqueue_timeout_seconds
         )
 
     async def close(self) -> None:

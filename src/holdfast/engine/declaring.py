@@ -26,9 +26,12 @@ class Declaring:
     async def __aenter__(self) -> None:
         async with AsyncExitStack() as attempt:
             await attempt.enter_async_context(self._application)
-            for plan in self._plans():
-                await self._schedules.declare(plan)
+            await self.declare(list(self._plans()))
             attempt.pop_all()
+
+    async def declare(self, plans: list[Plan]) -> None:
+        for plan in plans:
+            await self._schedules.declare(plan)
 
     async def __aexit__(self, *error: object) -> None:
         await self._application.__aexit__(None, None, None)

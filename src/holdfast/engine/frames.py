@@ -28,6 +28,7 @@ class Assignment(msgspec.Struct, tag="assignment"):
     result_bytes: int
     error_bytes: int
     levels: dict[str, int]
+    partition: str | None = None
 
 
 class Progressed(msgspec.Struct, tag="progress"):

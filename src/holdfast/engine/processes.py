@@ -88,6 +88,7 @@ class Processes:
             result_bytes=settings.result_bytes,
             error_bytes=settings.error_bytes,
             levels=levels(),
+            partition=self._runner.partition,
         )
 
     def _outcome(self, hold: Hold, word: Said) -> Outcome:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.partition import sorted_ids
 from holdfast.model.errors import JobCancelled, JobFailed, JobGone, NotOpen, ResultNotKept, StoreError
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.names import known_id
@@ -31,6 +32,7 @@ class Results:
     """
 
     def __init__(self, session: Session, registry: Registry) -> None:
+        self._session = session
         self._jobs = session.jobs
         self._registry = registry
         self._loop = asyncio.get_running_loop()
@@ -118,16 +120,15 @@ class Results:
     async def _ask(self) -> bool:
         """Asks for all who wait; True if some are answered. A store that is away is asked again later."""
         self._has_new = False
-        ids = list(self._waiting)
-        found = False
-        for start in range(0, len(ids), _MOST):
-            part = ids[start : start + _MOST]
-            try:
-                records = await self._jobs.states(part)
-            except StoreError:
-                return False
-            found |= self._sort_out(part, records)
-        return found
+        parts = sorted_ids(self._session, list(self._waiting), _MOST)
+        return any(await asyncio.gather(*(self._ask_for(part) for part in parts)))
+
+    async def _ask_for(self, ids: Sequence[str]) -> bool:
+        try:
+            records = await self._jobs.states(ids)
+        except StoreError:
+            return False
+        return self._sort_out(ids, records)
 
     def _sort_out(self, ids: Sequence[str], records: Sequence[JobRecord | None]) -> bool:
         found = False

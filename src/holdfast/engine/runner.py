@@ -89,7 +89,10 @@ class HoldLink(JobLink):
 
 
 class Runner:
-    """Calls handlers. `nudge` asks for an early heartbeat, to carry progress."""
+    """Calls handlers. `nudge` asks for an early heartbeat, to carry progress.
+
+    `partition` is the one that the jobs are in, if there are several.
+    """
 
     def __init__(
         self,
@@ -97,11 +100,13 @@ class Runner:
         state: Any,
         transactions: Transactions | None,
         nudge: Callable[[], None],
+        partition: str | None = None,
     ) -> None:
         self.settings = settings
         self.state = state
         self.transactions = transactions
         self.nudge = nudge
+        self.partition = partition
 
     def arguments(self, hold: Hold) -> tuple[list[Any], dict[str, Any]]:
         """The decoded arguments, the context first if the handler takes one. Raises Undecodable."""

@@ -65,6 +65,7 @@ class Worker:
         on_startup: Hook | None = None,
         on_shutdown: Hook | None = None,
         make_slots: Callable[..., Slots] = Slots,
+        partition: str | None = None,
     ) -> None:
         if not queues:
             raise ConfigurationError("a worker needs at least one queue to serve", setting="queues")
@@ -82,6 +83,7 @@ class Worker:
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self._make_slots = make_slots
+        self._partition = partition
         self.record = worker_record(queues, registry.names, settings.concurrency)
         self._is_running = self._has_run = self._is_wedged = False
         self._starting: asyncio.Timeout | None = None
@@ -108,7 +110,7 @@ class Worker:
         period, the second cancels and releases them at once.
         """
         with listening(self._signalled):
-            return await self._run(until_idle=until_idle, ready=None)
+            return await self.serve(until_idle=until_idle, ready=None)
 
     def stop(self, grace: float | None = None) -> None:
         """Asks the worker to end; running jobs get `grace` seconds, by default the setting."""
@@ -123,7 +125,7 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         ready = asyncio.Event()
-        self._embedded = asyncio.create_task(self._run(until_idle=False, ready=ready))
+        self._embedded = asyncio.create_task(self.serve(until_idle=False, ready=ready))
         waiting = asyncio.create_task(ready.wait())
         try:
             await asyncio.wait([self._embedded, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +145,8 @@ class Worker:
         if self._embedded is not None:
             await self._embedded
 
-    async def _run(self, *, until_idle: bool, ready: asyncio.Event | None) -> int:
+    async def serve(self, *, until_idle: bool, ready: asyncio.Event | None) -> int:
+        """As `run` does, without heeding signals; `ready` is set when it is ready for the first job."""
         if self._is_running:
             raise RuntimeError("this worker is already running; make another one with app.worker()")
         self._begin_anew()
@@ -190,7 +193,7 @@ class Worker:
             await self._on_startup()
         if self._on_shutdown is not None:
             stack.push_async_callback(self._on_shutdown)
-        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge)
+        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, self._partition)
         self._consumers = Consumers(
             store, session, self._subscriptions, settings, notices, self.id, self._state
         )
@@ -296,6 +299,9 @@ class Worker:
             log.warning("cannot take leave of the store", extra={"fields": fields})
 
     def _say(self, event: str, notice: str, **facts: object) -> None:
+        if self._partition is not None:
+            event, notice = f"partition: {event}", f"partition_{notice}"
+            facts["partition"] = self._partition
         log.info(event, extra={"fields": {"worker": self.id, **facts}})
         if self._notices:
             self._notices.tell(notice, worker=self.id, **facts)

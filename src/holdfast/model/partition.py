@@ -188,10 +188,10 @@ def as_url(found: Layout) -> str:
 
 
 def partly(faults: Sequence[BaseException], stored: Sequence[str], wanted: Sequence[str]) -> BaseException:
-    """What to raise when some partitions failed: their own error if nothing was, or may have been, done."""
-    serious = [fault for fault in faults if not isinstance(fault, Exception)]
-    if serious or (not stored and not any(isinstance(fault, OutcomeUnknown) for fault in faults)):
-        return (serious or list(faults))[0]
+    """What to raise when some partitions failed: their own error if nothing is stored for sure."""
+    grave = [fault for fault in faults if not isinstance(fault, Exception)]
+    if grave or not stored:
+        return (grave or [each for each in faults if isinstance(each, OutcomeUnknown)] or list(faults))[0]
     told = PartlyStored(
         f"{len(stored)} of {len(wanted)} are stored; {'; '.join(dict.fromkeys(map(str, faults)))}",
         tuple(stored),

@@ -1,7 +1,7 @@
 """The stores: memory (the reference, read it first), SQLite, PostgreSQL, Redis, and those of other packages.
 
-Each is opened by its URL; `open_store` imports it when it is asked for. What a store must do is written in
-`holdfast.store`, and checked by `holdfast.testing.conformance`.
+Each is opened by its URL; `open_store` imports it when it is asked for. `partition://` makes one of several.
+What a store must do is written in `holdfast.store`, and checked by `holdfast.testing.conformance`.
 """
 
 import re
@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.partition import SCHEME
 from holdfast.store import Store
 
 __all__ = ["open_store"]
@@ -42,11 +43,16 @@ def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
         raise ConfigurationError(
             f"{_masked(url)!r} is not a store URL, such as {_example()}", setting="store"
         )
+    if scheme == SCHEME:
+        partitioned = import_module("holdfast.stores.partitioned").PartitionedStore
+        return cast(
+            Store, partitioned.from_url(url, lambda each: open_store(each, auto_migrate=auto_migrate))
+        )
     if scheme in _BUILT_IN:
         return _open_built_in(scheme, url, auto_migrate)
     found = {point.name: point for point in entry_points(group=GROUP)}
     if scheme not in found:
-        known = ", ".join(f"{name}://" for name in sorted({*_BUILT_IN, *found}))
+        known = ", ".join(f"{name}://" for name in sorted({*_BUILT_IN, *found, SCHEME}))
         raise ConfigurationError(
             f"no store is known for {_masked(url)!r}; known are {known}. "
             "A store of another package must be installed in this environment",

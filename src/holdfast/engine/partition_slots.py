@@ -1,0 +1,179 @@
+"""One worker's slots, shared by all partitions that it serves."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from holdfast.engine.hold import Hold, now
+from holdfast.engine.slots import Slots
+from holdfast.model.outcome import Outcome
+
+FRESH = 0.1
+"""For so many seconds what a partition is being asked for counts as taken. One that hangs takes nothing."""
+
+
+class Crew:
+    """The slots of one worker. Whoever is alone with work may use all of them.
+
+    A free slot goes to the partition that has jobs waiting and the fewest running. With all slots taken, one
+    that has less than its share may claim one job ahead, to be the next; one of which nothing runs does so
+    only now and then (`poll_seconds`), because others may be idle and could have that job at once.
+    """
+
+    def __init__(self, total: int, poll_seconds: float) -> None:
+        self.total = total
+        self.poll_seconds = poll_seconds
+        self.members: list[SharedSlots] = []
+        self.started = 0
+        self._turns = count(1)
+        self._is_dealing = False
+
+    def make_slots(self, *args: Any) -> SharedSlots:
+        """Slots for one more partition."""
+        return SharedSlots(self, *args)
+
+    @property
+    def running(self) -> int:
+        return sum(len(each.running) for each in self.members)
+
+    def room_for(self, member: SharedSlots) -> int:
+        """How many slots are neither taken nor spoken for by others."""
+        others = sum(each.spoken_for for each in self.members if each is not member)
+        return self.total - self.running - others
+
+    def share_of(self, member: SharedSlots) -> int:
+        """How many slots it may have although others would use them."""
+        rivals = sum(1 for each in self.members if each is member or each.running or each.buffer)
+        return max(1, self.total // rivals)
+
+    def suspect_beside(self, member: SharedSlots) -> bool:
+        """Whether another partition runs a job that may have killed its worker: one at a time does."""
+        return any(each.has_suspect for each in self.members if each is not member)
+
+    def deal(self) -> None:
+        """Gives free slots to jobs that wait."""
+        if self._is_dealing:
+            return
+        self._is_dealing = True
+        try:
+            tries = {each: len(each.buffer) for each in self.members}
+            while self.running < self.total:
+                waiting = [each for each, left in tries.items() if left and each.buffer and not each.is_shut]
+                if not waiting:
+                    return
+                member = waiting[0] if len(waiting) == 1 else min(waiting, key=SharedSlots.turn)
+                tries[member] -= 1
+                before = len(member.running)
+                member.take_next()
+                if len(member.running) > before:
+                    self.started += 1
+                    member.last_turn = next(self._turns)
+        finally:
+            self._is_dealing = False
+
+    def tell_room(self, than: SharedSlots | None = None) -> None:
+        """Calls one that would have asked for work if it had room."""
+        short = [each for each in self.members if each.is_short and each is not than]
+        if short:
+            member = min(short, key=SharedSlots.turn)
+            member.is_short = False
+            member.room_made()
+
+
+class SharedSlots(Slots):
+    """The slots as one partition sees them."""
+
+    def __init__(self, crew: Crew, *args: Any) -> None:
+        self._crew = crew
+        self._asked = 0
+        self._asked_at = 0.0
+        self._probed = 0.0
+        self.is_short = False
+        self.last_turn = 0
+        super().__init__(*args)
+        crew.members.append(self)
+
+    @property
+    def concurrency(self) -> int:
+        """How many stuck attempts here mean that no slot is left at all."""
+        stuck = sum(len(each.stuck) for each in self._crew.members if each is not self)
+        return max(1, self._crew.total - stuck)
+
+    @property
+    def free(self) -> int:
+        crew = self._crew
+        room = crew.room_for(self)
+        if room <= 0 and len(self.running) < crew.share_of(self) and self._may_probe():
+            room = 1
+        self.is_short = room <= len(self.buffer) + self._asked
+        return room
+
+    def _may_probe(self) -> bool:
+        return bool(self.running) or now() - self._probed > self._crew.poll_seconds
+
+    @property
+    def asked(self) -> int:
+        return self._asked
+
+    @asked.setter
+    def asked(self, value: int) -> None:
+        more = value > self._asked
+        self._asked = value
+        if more:
+            self._asked_at = now()
+            if self._crew.room_for(self) <= 0:
+                self._probed = self._asked_at
+        else:
+            self._crew.tell_room(self)
+
+    @property
+    def spoken_for(self) -> int:
+        """How many slots the jobs will take that wait here, or are being asked for."""
+        return self.waiting + (self._asked if now() - self._asked_at < FRESH else 0)
+
+    @property
+    def waiting(self) -> int:
+        if self._suspect is None and not self._crew.suspect_beside(self):
+            return len(self.buffer)
+        suspects = sum(hold.record.suspect for hold in self.buffer)
+        return len(self.buffer) - min(suspects, self._runner.settings.batch)
+
+    @property
+    def has_suspect(self) -> bool:
+        return self._suspect is not None
+
+    @property
+    def is_shut(self) -> bool:
+        return self._is_shut
+
+    def turn(self) -> tuple[int, int]:
+        """The lowest goes first: who has the fewest running, then who has waited longest."""
+        return len(self.running), self.last_turn
+
+    def take_next(self) -> None:
+        self._take_next()
+
+    def fill(self) -> None:
+        if self._is_shut:
+            self.give_back("shutdown")
+        self._crew.deal()
+
+    async def close(self) -> None:
+        await super().close()
+        if self in self._crew.members:
+            self._crew.members.remove(self)
+        self._crew.deal()
+        self._crew.tell_room()
+
+    def _admit_suspect(self, hold: Hold) -> None:
+        if self._crew.suspect_beside(self):
+            self.buffer.append(hold)
+        else:
+            super()._admit_suspect(hold)
+
+    def _ended(self, hold: Hold, outcome: Outcome) -> None:
+        super()._ended(hold, outcome)
+        self._crew.deal()
+        if self._crew.running < self._crew.total:
+            self._crew.tell_room(self)

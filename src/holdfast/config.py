@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.partition_table import PARTITIONED, with_partitions
 from holdfast.model.settings import Settings
 
 PREFIX = "HOLDFAST_"
@@ -54,10 +55,10 @@ def load(
 ) -> Loaded:
     """The same, with the source of each setting. An override of None counts as not given."""
     environ = os.environ if environ is None else environ
-    given: dict[str, _Given] = {}
-    given.update(_from_file(file, environ))
-    given.update(_from_environment(environ))
-    given.update(_from_code(overrides or {}))
+    in_file = _from_file(file, environ)
+    given = {**in_file, **_from_environment(environ), **_from_code(overrides or {})}
+    if "store" in in_file and given["store"].value == PARTITIONED:
+        given["store"] = in_file["store"]  # whoever names it so means the table there
     values = {name: _convert(name, item) for name, item in given.items()}
     sources = {name: given[name].source if name in given else DEFAULT for name in _TYPES}
     try:
@@ -71,6 +72,7 @@ def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Give
     if found is None:
         return {}
     path, table = found
+    table = with_partitions(table, str(path))
     unknown = next((name for name in table if name not in _TYPES), None)
     if unknown is not None:
         raise ConfigurationError(f"{path}: unknown setting {unknown!a}{_hint(unknown)}")

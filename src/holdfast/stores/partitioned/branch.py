@@ -6,7 +6,16 @@ from typing import Any, cast
 
 from holdfast.model.errors import PartlyStored, StoreError
 from holdfast.model.partition import Partition
-from holdfast.store import EventStore, FleetStore, JobStore, LockStore, ScheduleStore, Session, Store
+from holdfast.store import (
+    EventStore,
+    FleetStore,
+    FlowStore,
+    JobStore,
+    LockStore,
+    ScheduleStore,
+    Session,
+    Store,
+)
 
 
 def named(error: StoreError, partition: str) -> StoreError:
@@ -83,7 +92,7 @@ class Branch:
         self.fleet = cast(FleetStore, _Part(self, "fleet"))
         self.schedules = cast(ScheduleStore, _Part(self, "schedules"))
         self.events = cast(EventStore, _Part(self, "events"))
-        self.flow = cast(Any, _Part(self, "flow"))
+        self.flow = cast(FlowStore, _Part(self, "flow"))
 
     async def connect(self) -> Session:
         """The partition's own session. All who ask meanwhile share one try."""

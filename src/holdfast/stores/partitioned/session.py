@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
 
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.partition import Layout
@@ -14,6 +13,7 @@ from holdfast.stores.partitioned.branch import Branch
 from holdfast.stores.partitioned.crowd import Crowd, gathered
 from holdfast.stores.partitioned.events import PartitionedEvents
 from holdfast.stores.partitioned.fleet import PartitionedFleet
+from holdfast.stores.partitioned.flow import PartitionedFlow
 from holdfast.stores.partitioned.jobs import PartitionedJobs
 from holdfast.stores.partitioned.locks import PartitionedLocks
 from holdfast.stores.partitioned.schedules import PartitionedSchedules
@@ -50,7 +50,7 @@ class PartitionedSession:
         self.schedules = PartitionedSchedules(crowd)
         self.events = PartitionedEvents(crowd)
         self.wakeups = PartitionedWakeups(crowd)
-        self.flow = cast(Any, crowd.home.flow)
+        self.flow = PartitionedFlow(crowd)
 
     @property
     def parts(self) -> Mapping[str, Session]:

@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.events import NewEvent
-from holdfast.model.partition import Layout
+from holdfast.model.partition import Layout, stamped, tag_of
 from holdfast.model.plan import target_of
 from holdfast.model.records import Added, Move, NewJob, Verdict
 from holdfast.model.scheduling import ScheduleWrite, Term
@@ -26,9 +28,11 @@ class PartitionedTransactions:
         self._databases = {each.name: named_database(each.url) for each in layout.partitions}
 
     def add_in_sync(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
+        jobs = self._placed(jobs)
         return self._of_jobs(connection, jobs).add_in_sync(connection, namespace, jobs)
 
     def add_in(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> Awaitable[list[Added]]:
+        jobs = self._placed(jobs)
         return self._of_jobs(connection, jobs).add_in(connection, namespace, jobs)
 
     def move_in_sync(self, connection: Any, namespace: str, worker: str, move: Move) -> Verdict:
@@ -57,6 +61,14 @@ class PartitionedTransactions:
 
     def begin(self) -> AbstractAsyncContextManager[Any]:
         return self._of([self._layout.home], "home").begin()
+
+    def _placed(self, jobs: Sequence[NewJob]) -> list[NewJob]:
+        """The jobs, with ids that tell their partition where the ids are fresh: nobody has seen them yet."""
+        of_queue = self._layout.of_queue
+        return [
+            replace(job, id=stamped(job.id, tag_of(of_queue(job.queue)))) if job.fresh else job
+            for job in jobs
+        ]
 
     def _of_jobs(self, connection: Any, jobs: Sequence[NewJob]) -> Transactions:
         layout = self._layout

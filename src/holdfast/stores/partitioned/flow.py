@@ -1,0 +1,64 @@
+"""What holds jobs back: limits are put in every partition, and each keeps its own count."""
+
+from collections.abc import Sequence
+
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
+from holdfast.model.lifecycle import State
+from holdfast.stores.partitioned.crowd import Crowd
+
+
+class PartitionedFlow:
+    """Limits, sequences, and jobs that wait for jobs.
+
+    A limit holds in each partition by itself. That of a queue is exact, as long as the queue's jobs are in
+    one partition. Sequences and fair keys likewise; jobs that wait for each other are in one partition.
+    """
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+
+    async def put(self, limits: Sequence[LimitRecord]) -> None:
+        await self._crowd.write("put", lambda branch: branch.flow.put(limits))
+
+    async def remove(self, scope: Scope, name: str) -> None:
+        await self._crowd.write("removed", lambda branch: branch.flow.remove(scope, name))
+
+    async def limits(self) -> list[LimitRecord]:
+        found: dict[tuple[Scope, str], LimitRecord] = {}
+        for _, limits in await self._crowd.read(lambda branch: branch.flow.limits()):
+            for each in limits:
+                found.setdefault((each.scope, each.name), each)
+        return [found[key] for key in sorted(found)]
+
+    async def usage(self, gates: Sequence[str]) -> list[Usage]:
+        """Over all partitions, so that it may be more than the limit of each."""
+        answers = [each for _, each in await self._crowd.read(lambda branch: branch.flow.usage(gates))]
+        return [
+            Usage(running=sum(each.running for each in of), parked=sum(each.parked for each in of))
+            for of in zip(*answers, strict=True)
+        ]
+
+    async def awaited(self, job_id: str) -> Awaited | None:
+        branch = await self._crowd.branch_of(job_id)
+        return None if branch is None else await branch.flow.awaited(job_id)
+
+    async def before(self, job_id: str, after: str | None, limit: int) -> list[tuple[str, State | None]]:
+        branch = await self._crowd.branch_of(job_id)
+        return [] if branch is None else await branch.flow.before(job_id, after, limit)
+
+    async def release(self, job_id: str) -> bool:
+        branch = await self._crowd.branch_of(job_id)
+        return False if branch is None else await branch.flow.release(job_id)
+
+    async def proceed(self, sequence: str) -> None:
+        await self._crowd.write("let go on", lambda branch: branch.flow.proceed(sequence))
+
+    async def halted(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for _, halted in await self._crowd.read(lambda branch: branch.flow.halted()):
+            found |= halted
+        return found
+
+    async def overdue(self, limit: int) -> list[str]:
+        answers = await self._crowd.read(lambda branch: branch.flow.overdue(limit))
+        return [job_id for _, found in answers for job_id in found][:limit]

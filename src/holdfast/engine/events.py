@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.engine.bookmark import readable
 from holdfast.engine.ids import new_id
+from holdfast.engine.partition import each_part, seen_from_outside
 from holdfast.model.errors import GroupGone, InvalidEvent, InvalidJob, VersionConflict
 from holdfast.model.events import Event, EventRecord, check_aggregate
 from holdfast.model.names import check_name
@@ -27,7 +29,7 @@ from holdfast.model.progress import (
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord
 from holdfast.model.timing import moment
-from holdfast.store import Session
+from holdfast.store import EventStore, Session
 
 MOST_LISTED = 1_000
 _PAGE = 500
@@ -51,7 +53,8 @@ class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How far a group has come with a topic: `offset` is the last position that it has passed.
 
     `last` is the last position of all topics. `behind` is how many events it has before it: at most, for
-    those of other topics in between are counted too. `waiting` are those that failed, in their order.
+    those of other topics in between are counted too. `waiting` are those that failed, in their order. In
+    each `partition` it comes along by itself, and positions count there.
     """
 
     group: str
@@ -60,6 +63,7 @@ class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     behind: int
     waiting: list[WaitingInfo]
+    partition: str | None = None
 
 
 class Events:
@@ -70,12 +74,9 @@ class Events:
 
     async def groups(self) -> list[GroupInfo]:
         """All groups that ever consumed, by name and topic."""
-        found = await subscribers(self._session())
-        last = await self._session().events.last()
-        return [
-            _info(subscriber, progress, last, await self._behind(subscriber, progress, last))
-            for _, subscriber, progress in found
-        ]
+        parts = await each_part(self._session(), _groups)
+        found = [replace(info, partition=name) for name, infos in parts for info in infos]
+        return sorted(found, key=lambda info: (info.group, info.topic))
 
     async def replay(
         self, group: str, topic: str | None = None, *, event: str | None = None, aggregate: str | None = None
@@ -99,28 +100,16 @@ class Events:
     ) -> list[Event[Any]]:
         """The last events, in their order: of all, of a topic, or of one aggregate of it."""
         _check(topic, aggregate, limit)
-        last = await self._session().events.last()
-        window = limit
-        while True:
-            after = max(0, last - window)
-            found: deque[EventRecord] = deque(maxlen=limit)
-            async for page in self._pages(after, last, MOST_LISTED, topic, aggregate):
-                found.extend(page)
-            if len(found) == limit or after == 0:
-                return [_shown(record) for record in found]
-            window *= 10
+        session = self._session()
 
-    async def _pages(
-        self, after: int, last: int, size: int, topic: str | None, aggregate: str | None
-    ) -> AsyncGenerator[list[EventRecord]]:
-        while after < last:
-            page = await self._session().events.read(after, size, topic=topic, aggregate=aggregate)
-            yield page.records
-            after = page.upto
+        async def ask(part: Session) -> Sequence[EventRecord]:
+            return await _newest(part.events, topic, aggregate, limit)
 
-    async def _behind(self, subscriber: Subscriber, progress: Progress, last: int) -> int:
-        page = await self._session().events.read(progress.offset, 1, topic=subscriber.topic)
-        return max(1, last + 1 - page.records[0].position) if page.records else 0
+        parts = await each_part(session, ask)
+        if len(parts) == 1 and parts[0][0] is None:
+            return [_shown(record) for record in parts[0][1]]
+        found = [seen_from_outside(session, name, each) for name, records in parts for each in records]
+        return [_shown(record) for record in sorted(found, key=lambda each: each.at)[-limit:]]
 
     async def _resume(
         self, group: str, topic: str | None, event: str | None, aggregate: str | None, *, skip: bool
@@ -128,20 +117,28 @@ class Events:
         def is_meant(lane: str, waiting: Waiting) -> bool:
             return event in (None, waiting.event) and aggregate in (None, aggregate_of(lane))
 
-        known = [
-            subscriber
-            for _, subscriber, _ in await subscribers(self._session())
-            if subscriber.group == group and topic in (None, subscriber.topic)
-        ]
-        if not known:
+        async def resume(part: Session) -> list[int]:
+            known = [
+                subscriber
+                for _, subscriber, _ in await subscribers(part)
+                if subscriber.group == group and topic in (None, subscriber.topic)
+            ]
+            return [await self._resume_of(part, subscriber, is_meant, skip=skip) for subscriber in known]
+
+        resumed = [count for _, counts in await each_part(self._session(), resume) for count in counts]
+        if not resumed:
             raise GroupGone(f"no group {group!a} has consumed that; app.events.groups() has all of them")
-        resumed = [await self._resume_of(subscriber, is_meant, skip=skip) for subscriber in known]
         return sum(resumed)
 
     async def _resume_of(
-        self, subscriber: Subscriber, is_meant: Callable[[str, Waiting], bool], *, skip: bool
+        self,
+        session: Session,
+        subscriber: Subscriber,
+        is_meant: Callable[[str, Waiting], bool],
+        *,
+        skip: bool,
     ) -> int:
-        schedules = self._session().schedules
+        schedules = session.schedules
         for _ in range(_TRIES):
             told = await schedules.get([record_name(subscriber.group, subscriber.topic)])
             found = readable(told.records)
@@ -170,11 +167,35 @@ class Events:
         _check(topic, aggregate, limit)
         found: list[EventRecord] = []
         last = await self._session().events.last()
-        async for page in self._pages(after, last, limit, topic, aggregate):
+        async for page in _pages(self._session().events, after, last, limit, topic, aggregate):
             found += page
             if len(found) >= limit:
                 break
         return [_shown(record) for record in found[:limit]]
+
+
+async def _newest(
+    events: EventStore, topic: str | None, aggregate: str | None, limit: int
+) -> Sequence[EventRecord]:
+    last = await events.last()
+    window = limit
+    while True:
+        after = max(0, last - window)
+        found: deque[EventRecord] = deque(maxlen=limit)
+        async for page in _pages(events, after, last, MOST_LISTED, topic, aggregate):
+            found.extend(page)
+        if len(found) == limit or after == 0:
+            return found
+        window *= 10
+
+
+async def _pages(
+    events: EventStore, after: int, last: int, size: int, topic: str | None, aggregate: str | None
+) -> AsyncGenerator[list[EventRecord]]:
+    while after < last:
+        page = await events.read(after, size, topic=topic, aggregate=aggregate)
+        yield page.records
+        after = page.upto
 
 
 def _check(topic: str | None, aggregate: str | None, limit: int) -> None:
@@ -189,6 +210,20 @@ def _check(topic: str | None, aggregate: str | None, limit: int) -> None:
             check_aggregate(aggregate)
     except InvalidJob as error:
         raise InvalidEvent(error.field, error.problem) from None
+
+
+async def _groups(session: Session) -> list[GroupInfo]:
+    found = await subscribers(session)
+    last = await session.events.last()
+    return [
+        _info(subscriber, progress, last, await _behind(session, subscriber, progress, last))
+        for _, subscriber, progress in found
+    ]
+
+
+async def _behind(session: Session, subscriber: Subscriber, progress: Progress, last: int) -> int:
+    page = await session.events.read(progress.offset, 1, topic=subscriber.topic)
+    return max(1, last + 1 - page.records[0].position) if page.records else 0
 
 
 async def subscribers(session: Session) -> list[tuple[ScheduleRecord, Subscriber, Progress]]:

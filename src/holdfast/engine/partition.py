@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
 from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.model.errors import StoreError
+from holdfast.model.events import EventRecord
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.names import check_name, known_id
+from holdfast.model.partition import whole_position
 from holdfast.store import Session
 from holdfast.store.partitions import PartitionedSession
+
+T = TypeVar("T")
 
 PATIENCE = 5.0
 
@@ -39,11 +44,19 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def sessions_of(session: Session) -> list[tuple[str | None, Session]]:
-    """A session for each partition, by name; the session itself, by None, if there are none."""
+async def each_part(session: Session, ask: Callable[[Session], Awaitable[T]]) -> list[tuple[str | None, T]]:
+    """The answer of each partition, by name; that of the session, by None, if there are none."""
     if isinstance(session, PartitionedSession):
-        return [*session.parts.items()]
-    return [(None, session)]
+        return [*(await session.each(ask)).items()]
+    return [(None, await ask(session))]
+
+
+def seen_from_outside(session: Session, partition: str | None, record: EventRecord) -> EventRecord:
+    """An event of a partition, with its position as it is seen over all of them."""
+    if not isinstance(session, PartitionedSession) or partition is None:
+        return record
+    place = [*session.parts].index(partition)
+    return msgspec.structs.replace(record, position=whole_position(record.position, place))
 
 
 def sorted_ids(session: Session, job_ids: list[str], most: int) -> Iterator[list[str]]:

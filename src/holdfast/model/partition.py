@@ -45,6 +45,16 @@ def stamp(job_id: str) -> str:
     return job_id[-_TAG_DIGITS:]
 
 
+def whole_position(position: int, place: int) -> int:
+    """The position of an event as it is seen over all partitions, by the place of its own in the layout."""
+    return position * MOST + place
+
+
+def own_position(position: int, place: int) -> int:
+    """The last position in a partition that is not behind the one that is seen over all of them."""
+    return max(0, (position - place) // MOST)
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """One of the stores. Nothing new is placed by hash in one that is draining."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.partition import Layout
 from holdfast.model.records import NewJob
 from holdfast.store.session import Session, Store
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -39,6 +41,10 @@ class PartitionedSession(Protocol):
     @property
     def parts(self) -> Mapping[str, Session]:
         """Each partition by name, connected when it is first asked for something."""
+        ...
+
+    async def each(self, ask: Callable[[Session], Awaitable[T]]) -> dict[str, T]:
+        """The answers of the partitions, by name. StoreError if one is missing, unless that is tolerated."""
         ...
 
     def placed(self, jobs: Sequence[NewJob]) -> list[NewJob]:

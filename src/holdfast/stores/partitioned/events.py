@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.model.errors import InvalidEvent
 from holdfast.model.events import EventPage, EventRecord, NewEvent
-from holdfast.model.partition import MOST, partly
+from holdfast.model.partition import own_position, partly, whole_position
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.partitioned.branch import Branch
 from holdfast.stores.partitioned.crowd import Crowd
@@ -16,8 +16,7 @@ from holdfast.stores.partitioned.crowd import Crowd
 class PartitionedEvents:
     """The events of one session, for listing. Groups consume the log of each partition by itself.
 
-    Seen over all, the position of an event is MOST times the one in its partition, and the place of that
-    partition in the layout. So positions have gaps, and a later event may have a lower one.
+    Seen over all, positions have gaps, and a later event may have a lower one: they tell the partition too.
     """
 
     def __init__(self, crowd: Crowd) -> None:
@@ -84,10 +83,10 @@ class PartitionedEvents:
         return total
 
     def _whole(self, branch: Branch, position: int) -> int:
-        return position * MOST + self._branches.index(branch)
+        return whole_position(position, self._branches.index(branch))
 
     def _local(self, branch: Branch, position: int) -> int:
-        return max(0, (position - self._branches.index(branch)) // MOST)
+        return own_position(position, self._branches.index(branch))
 
 
 async def _read(

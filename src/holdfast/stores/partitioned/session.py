@@ -1,8 +1,9 @@
 """A session of all partitions."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.partition import Layout
@@ -17,6 +18,8 @@ from holdfast.stores.partitioned.flow import PartitionedFlow
 from holdfast.stores.partitioned.jobs import PartitionedJobs
 from holdfast.stores.partitioned.locks import PartitionedLocks
 from holdfast.stores.partitioned.schedules import PartitionedSchedules
+
+T = TypeVar("T")
 
 HEAD_START = 1.0
 """How many seconds the other partitions may take to connect once one has; after that they go on alone."""
@@ -55,6 +58,9 @@ class PartitionedSession:
     @property
     def parts(self) -> Mapping[str, Session]:
         return self._crowd.branches
+
+    async def each(self, ask: Callable[[Session], Awaitable[T]]) -> dict[str, T]:
+        return {branch.name: answer for branch, answer in await self._crowd.read(ask)}
 
     def placed(self, jobs: Sequence[NewJob]) -> list[NewJob]:
         return placed(self._crowd, jobs)

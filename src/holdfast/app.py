@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 import msgspec
 
 from holdfast.config import load_settings
-from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator
+from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator, TaskOptions
 from holdfast.emitting import Emitting
+from holdfast.engine.batches import Batch, Batches
 from holdfast.engine.client import Client
 from holdfast.engine.context import Context
 from holdfast.engine.events import Events
 from holdfast.engine.groups import DeadLetters, Queues
+from holdfast.engine.limits import Limits
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.notices import Notices
 from holdfast.engine.partition import Partitions
 from holdfast.engine.partition_declaring import make_declaring
 from holdfast.engine.partition_worker import make_worker
 from holdfast.engine.schedules import Schedules
+from holdfast.engine.sequences import Sequences
 from holdfast.engine.worker import Worker
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import ResultSource
@@ -34,11 +37,10 @@ from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.plan import Plan
 from holdfast.model.recurrence import Recurrence
-from holdfast.model.retry import RetryStrategy
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, Schedule, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
-from holdfast.model.task import DEFAULT_QUEUE, Registry, RunIn, define
+from holdfast.model.task import CLOSING, CLOSING_PAYLOAD, Call, Registry, define
 from holdfast.model.timing import SECOND, Seconds
 from holdfast.opening import Opening
 from holdfast.store import Store
@@ -85,6 +87,9 @@ class Holdfast(Emitting):
         self.partitions = Partitions(lambda: self.client.session)
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
+        self.limits = Limits(lambda: self.client.session)
+        self.batches = Batches(lambda: self.client)
+        self.sequences = Sequences(lambda: self.client.session)
         self.schedules = Schedules(lambda: self.client.session, self.notices)
         self.events = Events(lambda: self.client.session)
         self._overrides: dict[str, object] = {**settings}
@@ -131,36 +136,12 @@ class Holdfast(Emitting):
 
     @overload
     def task(
-        self,
-        /,
-        *,
-        keep_result: Literal[False],
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        queue: str = DEFAULT_QUEUE,
-        priority: int = 0,
-        retry: RetryStrategy | None = None,
-        timeout: Seconds | None = None,
-        lease: Seconds | None = None,
-        run_in: RunIn | None = None,
-        dead_letter: bool = True,
+        self, /, *, keep_result: Literal[False], **options: Unpack[TaskOptions]
     ) -> ForgetfulDecorator: ...
 
     @overload
     def task(
-        self,
-        /,
-        *,
-        keep_result: Literal[True] = True,
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        queue: str = DEFAULT_QUEUE,
-        priority: int = 0,
-        retry: RetryStrategy | None = None,
-        timeout: Seconds | None = None,
-        lease: Seconds | None = None,
-        run_in: RunIn | None = None,
-        dead_letter: bool = True,
+        self, /, *, keep_result: Literal[True] = True, **options: Unpack[TaskOptions]
     ) -> TaskDecorator: ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -169,6 +150,10 @@ class Holdfast(Emitting):
         Its name is that of the function, unless `name` is given; `aliases` are names that it had before.
         `retry` says what follows a failure, by default three more attempts with growing pauses; with
         `dead_letter` False a job that used them up rests as failed.
+
+        `limit` is for all its jobs, `key_limit` for those of each key. `limit_by`, `fair_by` and
+        `sequence_by` name the parameter whose value is the job's `limit_key`, `fair_key` or `sequence_key`;
+        `on_failure` and `expires` are those of `using`.
         """
         # Annotations may be text that names classes of the function in which the task is defined.
         frame = inspect.currentframe()
@@ -234,6 +219,14 @@ class Holdfast(Emitting):
     def declared(self) -> list[Plan]:
         """The schedules that `@app.schedule` declares."""
         return [Plan.of(rule, task.call(*args)) for rule, task, args in self._declared.values()]
+
+    def batch(self, on_done: Call | None = None) -> Batch:
+        """Jobs that belong together: `async with app.batch(report.call()) as batch: await batch.add(...)`.
+
+        When all of them are finished, whether they succeeded or not, the job of `on_done` runs, once; its
+        handler finds in `ctx.unmet` how many did not succeed.
+        """
+        return Batch(self.batches, Call(CLOSING, CLOSING_PAYLOAD) if on_done is None else on_done)
 
     def lock(
         self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None

@@ -7,12 +7,17 @@ from collections.abc import Set as AbstractSet
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, overload
 from uuid import UUID
 
 import msgspec
 
 from holdfast.engine.context import Context
+from holdfast.model.limits import Limit
+from holdfast.model.options import OnFailure
+from holdfast.model.retry import RetryStrategy
+from holdfast.model.task import RunIn
+from holdfast.model.timing import Seconds
 from holdfast.task import DecoratedTask
 
 
@@ -51,6 +56,27 @@ T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
 V = TypeVar("V", bound=Storable)
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(...)` takes beside `keep_result`; `define` has the defaults."""
+
+    name: str | None
+    aliases: Sequence[str]
+    queue: str
+    priority: int
+    retry: RetryStrategy | None
+    timeout: Seconds | None
+    lease: Seconds | None
+    run_in: RunIn | None
+    dead_letter: bool
+    limit: Limit | None
+    key_limit: Limit | None
+    limit_by: str | None
+    fair_by: str | None
+    sequence_by: str | None
+    on_failure: OnFailure | None
+    expires: Seconds | None
 
 
 class TaskDecorator(Protocol):

@@ -11,7 +11,7 @@ from holdfast.engine.client import Client, refuse
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import Job, ResultSource
-from holdfast.model.options import NO_OPTIONS, Options
+from holdfast.model.options import NO_OPTIONS, Named, OnFailure, Options
 from holdfast.model.records import Added, NewJob
 from holdfast.model.retry import RetryStrategy
 from holdfast.model.settings import Settings
@@ -84,11 +84,23 @@ class Task(Generic[P, T]):
         retry: RetryStrategy | None = None,
         timeout: Seconds | None = None,
         lease: Seconds | None = None,
+        limit_key: str | None = None,
+        fair_key: str | None = None,
+        sequence_key: str | None = None,
+        on_failure: OnFailure | None = None,
+        after: Sequence[Named | str | UUID] | None = None,
+        after_any: bool | None = None,
+        expires: Seconds | None = None,
     ) -> Task[P, T]:
         """The same task with other options for its calls; what is not given stays as it was.
 
         The job is due after `delay` or at `at`. Lower `priority` runs first. The same `key` within `key_ttl`
         gives the same job. `retry`, `timeout` and `lease` replace the task's own.
+
+        Limits count the jobs of one `limit_key`. Those of one `fair_key` share their queue with those of
+        others. Those of one `sequence_key` run one at a time, in order; `on_failure` says whether the next
+        begins when this one has failed for good. It waits for the jobs in `after` to succeed, or just to end
+        with `after_any`. It is cancelled if it was not started before it `expires`.
         """
         said = Options.of(
             delay=delay,
@@ -102,6 +114,13 @@ class Task(Generic[P, T]):
             retry=retry,
             timeout=timeout,
             lease=lease,
+            limit_key=limit_key,
+            fair_key=fair_key,
+            sequence_key=sequence_key,
+            on_failure=on_failure,
+            after=after,
+            after_any=after_any,
+            expires=expires,
         )
         return Task(self.app, self.definition, said.over(self._options))
 
@@ -109,9 +128,10 @@ class Task(Generic[P, T]):
         """The call as a value, its arguments checked and encoded; for `enqueue_many` and `ctx.enqueue`."""
         settings = self.app.settings
         payload = self.definition.encode_arguments(args, kwargs, settings.payload_bytes)
-        if self._options is NO_OPTIONS:
+        options = self.definition.options_of(self._options, args, kwargs)
+        if options is NO_OPTIONS:
             return Call(self.definition, payload)
-        return Call(self.definition, payload, self._options, round(settings.key_ttl_seconds * SECOND))
+        return Call(self.definition, payload, options, round(settings.key_ttl_seconds * SECOND))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """Stores a job that makes this call; when it returns, the job is stored durably."""

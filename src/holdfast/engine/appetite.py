@@ -61,6 +61,10 @@ class Appetite:
             stands=self.stands if free > waiting else 0,
         )
 
+    def look(self) -> Want:
+        """Nothing to claim, but how things stand: what waits here may have been paused."""
+        return Want(queues=self._queues, tasks=self._registry.names, limit=0, lease=self._lease)
+
     def _order(self) -> tuple[str, ...]:
         """The queues as the strategy wants them; as they are if it fails, since it may be the user's own."""
         self._turn += 1
@@ -90,9 +94,10 @@ class Appetite:
     def feed(self, want: Want, ticked: Ticked) -> None:
         """Learns what the store had: as much as was wanted means that there may be more.
 
-        So do jobs that had been claimed before, which were all that it gave.
+        So does what is due and was not looked at; and so do jobs that had been claimed before, which were all
+        that it gave.
         """
-        if len(ticked.claimed) >= want.limit or ticked.handed:
+        if (want.limit and len(ticked.claimed) >= want.limit) or ticked.handed or ticked.next_due == 0:
             self.hungry = True
         self._next_due = None if ticked.next_due is None else now() + ticked.next_due / SECOND
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from holdfast.engine.emitter import Emitter
+from holdfast.engine.hindrance import hindrance
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.engine.locks import Locks
@@ -112,6 +113,10 @@ class Client:
             refuse(job, added)
         return added
 
+    async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
+        """Stores jobs, at most a batch, in one commit."""
+        return await self._enqueuer.add(jobs)
+
     async def submit(self, call: Call) -> Job[Any]:
         """Stores the job of a call; the job as it then stands."""
         return self.job((await self.enqueue(call.to_new_job(new_id()))).record)
@@ -130,8 +135,8 @@ class Client:
             return await self._enqueue_with(_new_jobs(checked), events)
         size = self.settings.batch
         batches = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
-        # The first of two jobs with one key is the one that counts.
-        is_keyed = any(call.options.key is not None for call in checked)
+        # The first of two jobs with one key is the one that counts; and jobs may come after each other.
+        is_keyed = any(call.options.is_ordered for call in checked if call.options is not NO_OPTIONS)
         made: list[Job[Any]] = []
         refused: tuple[NewJob, Added] | None = None
         async for answers in self._enqueuer.add_many(batches, in_order=is_keyed):
@@ -235,6 +240,7 @@ class Client:
             queues=await fleet.queues(),
             counts=await self._jobs.count(),
             now=self._clock(),
+            hindrance=None if record is None else await hindrance(self.session.flow, record),
         )
         return explain(str(job_id), record, around)
 

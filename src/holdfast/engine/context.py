@@ -135,6 +135,11 @@ class Context(Generic[S]):
         return firing_of(self._record)
 
     @property
+    def unmet(self) -> int:
+        """How many of the jobs that this one comes after, such as those of its batch, did not succeed."""
+        return 0 if self._record.flow is None else self._record.flow.unmet
+
+    @property
     def cancelled(self) -> bool:
         """True once the attempt should stop, for whatever reason."""
         return self._link.stop is not None

@@ -48,18 +48,20 @@ class Inbox:
 
     def receive(self, claimed: list[JobRecord], sent: float) -> None:
         """Fills the slots with jobs that came without being asked for."""
-        self._slots.buffer += self._ledger.take(claimed, sent)
+        self._slots.add(self._ledger.take(claimed, sent))
         self._slots.fill()
 
     def _take_jobs(self, ticked: Ticked, sent: float) -> None:
         slots, ledger = self._slots, self._ledger
-        slots.buffer += ledger.take(ticked.claimed, sent)
+        slots.add(ledger.take(ticked.claimed, sent))
         for job_id, token in ticked.cancel_asked:
             asked = ledger.find(job_id, token)
             if asked is not None:
                 slots.tell(asked, Stop.CANCEL)
         if ticked.paused and slots.buffer:
             slots.give_back("queue paused", lambda hold: hold.record.queue not in ticked.paused)
+        if ticked.paused_tasks and slots.buffer:
+            slots.give_back("task paused", lambda hold: hold.record.task not in ticked.paused_tasks)
 
     def _start_settled(self, hold: Hold, verdict: Verdict) -> None:
         if verdict is Verdict.ACCEPTED:

@@ -12,8 +12,9 @@ from typing import NoReturn
 from holdfast.engine.events import unneeded
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import StoreError
+from holdfast.model.lifecycle import WAITING, State
 from holdfast.model.outcome import reclaim
-from holdfast.model.records import JobRecord, Move, Tick, Verdict
+from holdfast.model.records import Edit, JobRecord, Move, Tick, Verdict
 from holdfast.model.settings import Settings
 from holdfast.model.timing import SECOND
 from holdfast.store import Session
@@ -53,6 +54,7 @@ class Janitor:
         """Reclaims and prunes, again and again, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._again(self.reclaim, self._settings.reclaim_seconds))
+            group.create_task(self._again(self.expire, self._settings.reclaim_seconds))
             group.create_task(self._again(self.prune, PRUNE_SECONDS))
             group.create_task(self._again(self.prune_events, PRUNE_SECONDS))
 
@@ -67,6 +69,23 @@ class Janitor:
             won = await self._take_back(expired, moves)
             total += won
             if len(found) < BATCH or not won:
+                return total
+
+    async def expire(self) -> int:
+        """Cancels jobs that were not started before they expired; how many."""
+        total = 0
+        while True:
+            overdue = await self._session.flow.overdue(BATCH)
+            won = 0
+            for record in await self._jobs.states(overdue) if overdue else []:
+                if record is None or record.state not in WAITING:
+                    continue
+                edit = Edit(path=(record.state, State.CANCELLED), reason="expired")
+                won += await self._jobs.edit(record.id, record.version, edit) is not None
+            if won:
+                log.info("expired", extra={"fields": {"jobs": won, "worker": self._worker}})
+            total += won
+            if len(overdue) < BATCH or not won:
                 return total
 
     async def _moves(self, expired: list[JobRecord]) -> list[Move]:

@@ -255,6 +255,8 @@ class Pump:
         if is_silent and not self._wants_to_listen():
             self._inbox.take_in()
             return
+        if want is None and slots.buffer and not self.is_stopping:
+            want = appetite.look()
         sent = now()
         limit = 0 if want is None else want.limit
         slots.asked += limit

@@ -83,6 +83,20 @@ class Slots:
         suspects = sum(hold.record.suspect for hold in self.buffer)
         return len(self.buffer) - min(suspects, self._runner.settings.batch)
 
+    def add(self, holds: list[Hold]) -> None:
+        """Takes jobs that were claimed, to be begun as slots are free; those that are not to be end here."""
+        self.buffer += holds
+        if any(hold.record.flow is not None for hold in holds):
+            self._forgo(holds)
+
+    def _forgo(self, holds: list[Hold]) -> None:
+        for hold in holds:
+            # The first token of a job is the instant of its claim.
+            move = follow.forgo(hold.record, hold.record.token)
+            if move is not None:
+                self.buffer.remove(hold)
+                self._report(hold, move)
+
     def fill(self) -> None:
         """Starts waiting jobs while there are free slots.
 

@@ -22,6 +22,7 @@ from holdfast.engine.notices import Notices
 from holdfast.engine.outage import Outage, reached
 from holdfast.engine.pump import Pump
 from holdfast.engine.runner import Runner
+from holdfast.engine.shares import followed, learning
 from holdfast.engine.signals import listening
 from holdfast.engine.slots import Slots
 from holdfast.model.errors import ConfigurationError
@@ -71,7 +72,7 @@ class Worker:
             raise ConfigurationError("a worker needs at least one queue to serve", setting="queues")
         self.exit_code = DONE
         self._queues = queues
-        self._strategy = Rotating() if strategy is None else strategy
+        self._strategy = Rotating() if strategy is None else followed(strategy)
         self._store = store
         self._registry = registry
         self._settings = settings
@@ -193,6 +194,7 @@ class Worker:
             await self._on_startup()
         if self._on_shutdown is not None:
             stack.push_async_callback(self._on_shutdown)
+        await stack.enter_async_context(learning(self._strategy, session, settings.reclaim_seconds))
         runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, self._partition)
         self._consumers = Consumers(
             store, session, self._subscriptions, settings, notices, self.id, self._state
@@ -225,6 +227,9 @@ class Worker:
         async with asyncio.timeout(settings.timing.call_timeout / SECOND):
             await session.fleet.register(self.record, settings.timing.lease)
         stack.push_async_callback(self._tidy, lambda: self._retire(session))
+        limits = [limit for definition in self._registry for limit in definition.limits]
+        if limits:
+            await session.flow.put(limits)
         heartbeat = Heartbeat(
             store,
             settings,

@@ -24,6 +24,14 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Hindrance:
+    """What holds a job back beside its due time, and the facts behind it."""
+
+    sentence: str
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a job's fate depends on, read together. `now` is microseconds since 1970, near the store's now."""
 
@@ -31,6 +39,7 @@ class Surroundings:
     queues: Sequence[QueueRecord]
     counts: Sequence[QueueCount]
     now: int
+    hindrance: Hindrance | None = None
 
 
 def explain(job_id: str, record: JobRecord | None, around: Surroundings) -> Explanation:
@@ -65,7 +74,8 @@ def _finished(record: JobRecord) -> str:
         case State.SUCCESS:
             return f"It succeeded{when}, after {runs}."
         case State.CANCELLED:
-            return f"It was cancelled{when}."
+            because = "" if record.reason in (None, "cancelled") else f", because: {record.reason}"
+            return f"It was cancelled{when}{because}."
         case State.DLQ:
             return f"It was dead-lettered{when}, after {runs}, because: {because}. Replay it to try again."
         case _:
@@ -119,6 +129,9 @@ def _waiting(record: JobRecord, around: Surroundings, facts: dict[str, object]) 
         reasons.append(_not_due(record, around.now))
     if paused:
         reasons.append(f"queue {record.queue!r} is paused")
+    if around.hindrance is not None:
+        reasons.append(around.hindrance.sentence)
+        facts |= around.hindrance.facts
     if not live:
         reasons.append("no live worker is known")
     elif not serving:

@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from typing import Literal, Protocol, TypeAlias
 from uuid import UUID
 
 from holdfast.model.errors import InvalidJob
+from holdfast.model.flow import NewFlow
 from holdfast.model.names import check_id, check_name
 from holdfast.model.retry import RetryStrategy, encode_retry
 from holdfast.model.timing import SECOND, Seconds, instant, micros
 
 MOST_TAGS = 20
+MOST_AFTER = 1_000
 _LOWEST, _HIGHEST = -32_768, 32_767
+
+OnFailure: TypeAlias = Literal["continue", "halt"]
+
+
+class Named(Protocol):
+    """A job that was stored."""
+
+    @property
+    def id(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,13 @@ class Options:
     retry: bytes | None = None
     timeout: int | None = None
     lease: int | None = None
+    limit_key: str | None = None
+    fair_key: str | None = None
+    sequence_key: str | None = None
+    halts: bool | None = None
+    after: tuple[str, ...] | None = None
+    after_any: bool | None = None
+    expires: int | None = None
 
     @classmethod
     def of(
@@ -47,6 +66,13 @@ class Options:
         retry: RetryStrategy | None = None,
         timeout: Seconds | None = None,
         lease: Seconds | None = None,
+        limit_key: str | None = None,
+        fair_key: str | None = None,
+        sequence_key: str | None = None,
+        on_failure: OnFailure | None = None,
+        after: Sequence[Named | str | UUID] | None = None,
+        after_any: bool | None = None,
+        expires: Seconds | None = None,
     ) -> Options:
         """Options as a user gives them; InvalidJob names the one that is wrong."""
         if delay is not None and at is not None:
@@ -65,7 +91,33 @@ class Options:
             retry=None if retry is None else encode_retry(retry),
             timeout=check_timeout(timeout),
             lease=check_lease(lease),
+            limit_key=None if limit_key is None else check_name(limit_key, "limit_key"),
+            fair_key=None if fair_key is None else check_name(fair_key, "fair_key"),
+            sequence_key=None if sequence_key is None else check_name(sequence_key, "sequence_key"),
+            halts=check_on_failure(on_failure),
+            after=None if after is None else check_after(after),
+            after_any=after_any,
+            expires=check_expires(expires),
         )
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it matters which of several jobs is stored first."""
+        return self.key is not None or self.flow is not None
+
+    @property
+    def flow(self) -> NewFlow | None:
+        """What a job with these options waits for beside its due time; None if for nothing."""
+        flow = NewFlow(
+            limit_key=self.limit_key,
+            fair_key=self.fair_key,
+            sequence=self.sequence_key,
+            halts=bool(self.halts) and self.sequence_key is not None,
+            after=self.after or (),
+            after_any=bool(self.after_any) and bool(self.after),
+            expires=self.expires,
+        )
+        return None if flow == _NO_FLOW else flow
 
     def over(self, earlier: Options) -> Options:
         """These options, and the earlier ones where these say nothing; delay and at replace each other."""
@@ -76,6 +128,7 @@ class Options:
 
 
 NO_OPTIONS = Options()
+_NO_FLOW = NewFlow()
 
 
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
@@ -118,6 +171,33 @@ def check_lease(value: Seconds | None) -> int | None:
     if lease is not None and not SECOND // 100 <= lease <= 86_400 * SECOND:
         raise InvalidJob("lease", f"{value!r} is not between 0.01 and 86400 seconds")
     return lease
+
+
+def check_expires(value: Seconds | None) -> int | None:
+    expires = optional_micros(value, "expires")
+    if expires == 0:
+        raise InvalidJob("expires", "it must be more than 0; None means never")
+    return expires
+
+
+def check_on_failure(value: object) -> bool | None:
+    """Whether a job that has failed for good halts its sequence."""
+    if value is None:
+        return None
+    if value not in ("continue", "halt"):
+        raise InvalidJob("on_failure", f"{value!a} is neither 'continue' nor 'halt'")
+    return value == "halt"
+
+
+def check_after(values: Sequence[Named | str | UUID]) -> tuple[str, ...]:
+    """The ids of jobs, each once; InvalidJob for too many or a bad one."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidJob("after", "give a list of jobs or ids")
+    ids = (each if isinstance(each, str | UUID) else getattr(each, "id", each) for each in values)
+    checked = tuple(dict.fromkeys(check_id(each, "after") for each in ids))
+    if len(checked) > MOST_AFTER:
+        raise InvalidJob("after", f"{len(checked)} jobs are more than {MOST_AFTER}; put them into a batch")
+    return checked
 
 
 def check_due(value: object) -> int | None:

@@ -177,6 +177,25 @@ def cancel(record: JobRecord, elapsed: int | None) -> Move:
     )
 
 
+def forgo(record: JobRecord, claimed: int) -> Move | None:
+    """The move for a claimed job that is not to be begun: it is too late, or what it needed is not there.
+
+    None for one that is. `claimed` is when it was, by the store's clock.
+    """
+    flow = record.flow
+    if flow is None:
+        return None
+    if flow.expires is not None and record.run == 1 and flow.expires <= claimed:
+        reason = "expired"
+    elif flow.unmet and not flow.after_any:
+        reason = f"{flow.unmet} of the jobs that it comes after did not succeed"
+    else:
+        return None
+    move = cancel(record, None)
+    move.reason = reason
+    return move
+
+
 def release(record: JobRecord, elapsed: int | None, reason: str) -> Move:
     """Gives the job back with its due time unchanged and nothing counted against it."""
     return Move(

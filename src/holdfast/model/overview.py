@@ -16,7 +16,8 @@ from holdfast.model.timing import moment
 class Counts:
     """How many jobs: by state, and in the six groups of a dashboard.
 
-    `queued` is due now, `scheduled` due later, `in_progress` claimed or running, `failed` failed or dlq.
+    `queued` is due now, `scheduled` due later, `in_progress` claimed or running, `failed` failed or dlq. Of
+    those queued, `parked` are held back by a limit, a sequence, or other jobs.
     """
 
     by_state: Mapping[State, int]
@@ -26,14 +27,16 @@ class Counts:
     completed: int
     failed: int
     cancelled: int
+    parked: int
 
     @classmethod
     def of(cls, counts: Iterable[QueueCount]) -> Self:
         by_state = dict.fromkeys(State, 0)
-        due = 0
+        due = parked = 0
         for each in counts:
             by_state[each.state] += each.count
-            due += each.due
+            due += each.due + each.parked
+            parked += each.parked
         return cls(
             by_state=by_state,
             queued=due,
@@ -42,6 +45,7 @@ class Counts:
             completed=by_state[State.SUCCESS],
             failed=by_state[State.FAILED] + by_state[State.DLQ],
             cancelled=by_state[State.CANCELLED],
+            parked=parked,
         )
 
 
@@ -64,6 +68,7 @@ class Stats(Counts):
             completed=total.completed,
             failed=total.failed,
             cancelled=total.cancelled,
+            parked=total.parked,
             by_queue={queue: Counts.of(each for each in counts if each.queue == queue) for queue in queues},
         )
 

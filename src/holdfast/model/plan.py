@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.model.errors import ConfigurationError, InvalidEvent, InvalidJob
 from holdfast.model.events import Event, NewEvent
+from holdfast.model.flow import NewFlow
 from holdfast.model.records import JobRecord, NewJob
 from holdfast.model.recurrence import Recurrence, waits_for_run
 from holdfast.model.schedule import Decision, Misfire, Overlap, Schedule, ScheduleState
@@ -44,6 +45,7 @@ class JobTemplate(
     key: str | None = None
     key_ttl: int = 0
     tags: tuple[str, ...] = ()
+    flow: NewFlow | None = None
 
     @classmethod
     def of(cls, job: NewJob) -> JobTemplate:
@@ -61,6 +63,7 @@ class JobTemplate(
             key=job.key,
             key_ttl=job.key_ttl if job.key is not None else 0,
             tags=job.tags,
+            flow=job.flow,
         )
 
     def job(self, schedule: str, due: int, job_due: int) -> NewJob:
@@ -79,6 +82,7 @@ class JobTemplate(
             timeout=self.timeout,
             retry=self.retry,
             headers=_firing_header(schedule, due),
+            flow=self.flow,
         )
 
 

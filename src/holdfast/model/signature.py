@@ -111,6 +111,17 @@ class Signature:
         """The stored result as the return type says. Undecodable if it does not fit."""
         return decode(self._result, stored, "result")
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, without the context."""
+        return self._all
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that fits, by name, with those that it leaves to their defaults."""
+        call = self._python.bind(*args, **kwargs)
+        call.apply_defaults()
+        return call.arguments
+
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, always in the order of the parameters: equal calls must give equal bytes."""
         if not kwargs and len(args) == len(self._all) and not self._keywords:

@@ -41,17 +41,19 @@ class Strict:
 class Weighted:
     """Begins with a queue drawn by weight, so that busy queues share the worker in that proportion.
 
-    A queue without a weight has weight 1.
+    A queue without a weight has weight 1. Without any weights given, they are those that are stored as data:
+    `app.limits.set(queue=..., weight=...)`.
     """
 
-    weights: Mapping[str, float]
+    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for queue, weight in self.weights.items():
+        for queue, weight in (self.weights or {}).items():
             if not (math.isfinite(weight) and weight > 0):
                 raise ConfigurationError(f"{weight!r} is not a number above 0", setting=f"strategy.{queue}")
 
     def order(self, queues: tuple[str, ...], turn: int, random: Callable[[], float]) -> tuple[str, ...]:
         # Exponential waiting times at rates in proportion to the weights: the shortest wait comes first.
-        waits = {queue: -math.log(1 - random()) / self.weights.get(queue, 1.0) for queue in queues}
+        weights = self.weights or {}
+        waits = {queue: -math.log(1 - random()) / weights.get(queue, 1.0) for queue in queues}
         return tuple(sorted(queues, key=waits.__getitem__))

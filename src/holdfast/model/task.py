@@ -8,8 +8,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
+from holdfast.model.flow import LimitRecord, Scope
+from holdfast.model.key_rules import NO_KEYS, KeyRules, key_rules
+from holdfast.model.limits import Limit
 from holdfast.model.names import check_name
-from holdfast.model.options import NO_OPTIONS, Options, check_lease, check_priority, check_timeout, several
+from holdfast.model.options import (
+    NO_OPTIONS,
+    OnFailure,
+    Options,
+    check_expires,
+    check_lease,
+    check_on_failure,
+    check_priority,
+    check_timeout,
+    several,
+)
 from holdfast.model.payload import PAYLOAD_LIMIT
 from holdfast.model.records import NewJob
 from holdfast.model.retry import Exponential, RetryStrategy, check_retry
@@ -42,6 +55,22 @@ class TaskDefinition:
     lease: int | None = None
     keep_result: bool = True
     dead_letter: bool = True
+    limit: Limit | None = None
+    key_limit: Limit | None = None
+    keys: KeyRules = NO_KEYS
+    expires: int | None = None
+
+    @property
+    def limits(self) -> list[LimitRecord]:
+        """What the task says about how many of its jobs may run."""
+        said = (Scope.TASK, self.limit), (Scope.EACH_KEY, self.key_limit)
+        return [limit.record(scope, self.name, declared=True) for scope, limit in said if limit is not None]
+
+    def options_of(self, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Options:
+        """The options of a call, with those that the task takes from its arguments, or gives to all."""
+        if self.keys is NO_KEYS and self.expires is None:
+            return options
+        return options.over(Options(expires=self.expires, **self.keys.found(self.signature, args, kwargs)))
 
     @property
     def takes_context(self) -> bool:
@@ -82,6 +111,13 @@ def define(
     run_in: RunIn | None = None,
     keep_result: bool = True,
     dead_letter: bool = True,
+    limit: Limit | None = None,
+    key_limit: Limit | None = None,
+    limit_by: str | None = None,
+    fair_by: str | None = None,
+    sequence_by: str | None = None,
+    on_failure: OnFailure | None = None,
+    expires: Seconds | None = None,
     names: Mapping[str, Any] | None = None,
 ) -> TaskDefinition:
     """A definition from what a user wrote, checked; ConfigurationError names what is wrong.
@@ -104,7 +140,11 @@ def define(
             keep_result=keep_result,
             dead_letter=dead_letter,
             function=function,
-            signature=Signature(function, names=names, keeps_result=keep_result),
+            signature=(signature := Signature(function, names=names, keeps_result=keep_result)),
+            limit=_limit(limit, "limit"),
+            key_limit=_limit(key_limit, "key_limit"),
+            keys=key_rules(signature, limit_by, fair_by, sequence_by, check_on_failure(on_failure)),
+            expires=check_expires(expires),
         )
     except InvalidJob as error:
         raise ConfigurationError(f"task {where}: {error}") from None
@@ -115,7 +155,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._by_name: dict[str, TaskDefinition] = {}
-        self._names: frozenset[str] = frozenset()
+        self._names = frozenset({CLOSING.name})
 
     def add(self, definition: TaskDefinition) -> None:
         """Makes the task known; ConfigurationError if one of its names belongs to another function."""
@@ -128,10 +168,10 @@ class Registry:
                 )
         for name in (definition.name, *definition.aliases):
             self._by_name[name] = definition
-        self._names = frozenset(self._by_name)
+        self._names = frozenset({CLOSING.name, *self._by_name})
 
     def find(self, name: str) -> TaskDefinition | None:
-        return self._by_name.get(name)
+        return self._by_name.get(name) or (CLOSING if name == CLOSING.name else None)
 
     @property
     def names(self) -> frozenset[str]:
@@ -185,6 +225,7 @@ class Call:
             timeout=options.timeout,
             retry=options.retry,
             fresh=options.id is None,
+            flow=options.flow,
         )
 
 
@@ -200,6 +241,12 @@ def check_calls(values: object) -> list[Call]:
     if isinstance(values, Iterable):
         return [check_call(each) for each in cast("Iterable[object]", values)]
     raise InvalidJob("calls", "give a list, for instance [task.call(...)]")
+
+
+def _limit(value: object, field: str) -> Limit | None:
+    if value is not None and not isinstance(value, Limit):
+        raise InvalidJob(field, f"{ascii(value)[:60]} is not a Limit, for instance Limit(concurrency=5)")
+    return value
 
 
 def _run_in(function: Function, wanted: str | None) -> RunIn:
@@ -230,3 +277,12 @@ def _is_same(one: TaskDefinition, other: TaskDefinition) -> bool:
         second.co_firstlineno,
         second.co_qualname,
     )
+
+
+async def _nothing() -> None:
+    """What is done at the end of a batch that wants nothing done."""
+
+
+CLOSING = define(_nothing, name="holdfast.batch")
+CLOSING_PAYLOAD = CLOSING.encode_arguments((), {})
+"""The job at the end of a batch for which no other was given; every worker knows its task."""

@@ -82,6 +82,10 @@ class FlowStore(Protocol):
         """Ends the halt of a sequence, if it is halted."""
         ...
 
+    async def halted(self) -> dict[str, str]:
+        """The sequences that are halted, and the job that halted each."""
+        ...
+
     async def overdue(self, limit: int) -> list[str]:
         """Waiting jobs that were never claimed and have expired, the longest expired first, then by id."""
         ...

@@ -67,6 +67,10 @@ class MemoryFlow:
             shelf.proceed(sequence, self._clock())
         shelf.listeners.wake()
 
+    async def halted(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._shelf.limits.sequences.halted)
+
     async def overdue(self, limit: int) -> list[str]:
         shelf = self._shelf
         with self._lock:

@@ -41,5 +41,8 @@ class ResilientFlow:
     async def proceed(self, sequence: str) -> None:
         await self._call(lambda: self._flow.proceed(sequence))
 
+    async def halted(self) -> dict[str, str]:
+        return await self._call(self._flow.halted)
+
     async def overdue(self, limit: int) -> list[str]:
         return await self._call(lambda: self._flow.overdue(limit))

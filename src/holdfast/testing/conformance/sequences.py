@@ -80,10 +80,12 @@ class SequencePromises(Promises):
     @promise
     async def test_a_halt_ends_when_it_is_told_to_or_its_job_is_gone(self, case: Case) -> None:
         await case.jobs.add([in_sequence(halts=True) for _ in range(3)])
-        await case.dead_letter(await case.claim_one())
+        dead = await case.dead_letter(await case.claim_one())
         assert await case.claim(limit=10) == []
+        assert await case.flow.halted() == {SEQUENCE: dead.id}
         await case.flow.proceed(SEQUENCE)
         await case.flow.proceed(SEQUENCE)
+        assert await case.flow.halted() == {}
         second = await case.claim_one()
         await case.dead_letter(second)
         assert await case.claim(limit=10) == []

@@ -1,0 +1,120 @@
+"""Limits at run time: set, read, removed; tasks and keys paused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from holdfast.model.errors import ConfigurationError
+from holdfast.model.flow import LimitRecord, Scope, gate
+from holdfast.model.limits import Limit, LimitInfo, check_weight
+from holdfast.model.names import check_name
+from holdfast.model.timing import Seconds
+from holdfast.store import Session
+
+Target = tuple[Scope, str]
+
+
+class Limits:
+    """The limits of a namespace. One that is set here goes before the one that is written in code.
+
+    Each call is about one thing: a `queue`, a `task`, or a `key`; with `each_key=True`, about every key of
+    the task's jobs by itself.
+    """
+
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
+
+    async def set(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        each_key: bool = False,
+        concurrency: int | None = None,
+        rate: int | None = None,
+        per: Seconds = 1.0,
+        burst: int = 1,
+        weight: float | None = None,
+    ) -> None:
+        """Sets a limit in the place of the one that stands; the pause and the weight stay if not given.
+
+        A `weight` is a queue's share of workers with `Weighted()`, or a fair key's share of its queue.
+        """
+        target = _target(queue, task, key, each_key)
+        if weight is not None and target[0] not in (Scope.QUEUE, Scope.KEY):
+            raise ConfigurationError("only queues and keys have weights", setting="weight")
+        if concurrency is None and rate is None and weight is None:
+            raise ConfigurationError("give concurrency, rate or weight", setting="limit")
+        known = await self._known(target)
+        if concurrency is None and rate is None:
+            limit = replace(known, declared=False)
+        else:
+            said = Limit(concurrency=concurrency, rate=rate, per=per, burst=burst).record(*target)
+            limit = replace(said, paused=known.paused, weight=known.weight)
+        if weight is not None:
+            limit = replace(limit, weight=check_weight(weight))
+        await self._session().flow.put([limit])
+
+    async def remove(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        each_key: bool = False,
+    ) -> None:
+        """Removes a limit, if there is one. What is written in code is set again when a worker starts."""
+        await self._session().flow.remove(*_target(queue, task, key, each_key))
+
+    async def pause(self, *, task: str | None = None, key: str | None = None) -> None:
+        """Lets no job of a task, or of a key, begin. Those that are running go on."""
+        await self._set_paused(_target(None, task, key, each_key=False), paused=True)
+
+    async def resume(self, *, task: str | None = None, key: str | None = None) -> None:
+        await self._set_paused(_target(None, task, key, each_key=False), paused=False)
+
+    async def list(self) -> list[LimitInfo]:
+        """All limits, by what they apply to, with the jobs that run and wait under each."""
+        flow = self._session().flow
+        records = await flow.limits()
+        counted = [record for record in records if record.scope is not Scope.EACH_KEY]
+        usages = await flow.usage([gate(record.scope, record.name) for record in counted]) if counted else []
+        found = {(record.scope, record.name): usage for record, usage in zip(counted, usages, strict=True)}
+        infos: list[LimitInfo] = []
+        for record in records:
+            usage = found.get((record.scope, record.name))
+            running, parked = (None, None) if usage is None else (usage.running, usage.parked)
+            infos.append(LimitInfo.of(record, running, parked))
+        return infos
+
+    async def _set_paused(self, target: Target, *, paused: bool) -> None:
+        limit = replace(await self._known(target), paused=paused)
+        if not limit.holds_back and limit.weight == 1.0:
+            await self._session().flow.remove(*target)
+        else:
+            await self._session().flow.put([replace(limit, declared=limit.declared and not paused)])
+
+    async def _known(self, target: Target) -> LimitRecord:
+        for limit in await self._session().flow.limits():
+            if (limit.scope, limit.name) == target:
+                return limit
+        return LimitRecord(scope=target[0], name=target[1])
+
+
+def _target(queue: str | None, task: str | None, key: str | None, each_key: bool) -> Target:
+    given = [
+        (scope, check_name(name, scope.value))
+        for scope, name in ((Scope.QUEUE, queue), (Scope.TASK, task), (Scope.KEY, key))
+        if name is not None
+    ]
+    if len(given) != 1:
+        raise ConfigurationError("give one of queue, task and key", setting="limit")
+    scope, name = given[0]
+    if not each_key:
+        return scope, name
+    if scope is not Scope.TASK:
+        raise ConfigurationError("each_key needs a task", setting="limit")
+    return Scope.EACH_KEY, name

@@ -1,6 +1,7 @@
 """Background jobs and recurring work that survive crashes, on the database you already have."""
 
 from holdfast.app import Holdfast
+from holdfast.engine.batches import Batch, BatchInfo
 from holdfast.engine.client import CancelAnswer, Page
 from holdfast.engine.context import Context, Transaction
 from holdfast.engine.events import GroupInfo, WaitingInfo
@@ -48,6 +49,7 @@ from holdfast.model.events import Event, EventRecord
 from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
+from holdfast.model.limits import Limit, LimitInfo
 from holdfast.model.overview import Counts, QueueInfo, Stats, WorkerInfo
 from holdfast.model.plan import Firing, ScheduleInfo
 from holdfast.model.recurrence import At, Every, at, every
@@ -74,6 +76,8 @@ __all__ = [
     "Again",
     "At",
     "Attempt",
+    "Batch",
+    "BatchInfo",
     "BlockingCallOnLoop",
     "ByException",
     "Call",
@@ -112,6 +116,8 @@ __all__ = [
     "KeyConflict",
     "LeaderInfo",
     "LeaseLost",
+    "Limit",
+    "LimitInfo",
     "Linear",
     "LockLost",
     "LockTimeout",

@@ -40,7 +40,7 @@ from holdfast.model.recurrence import Recurrence
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, Schedule, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
-from holdfast.model.task import CLOSING, CLOSING_PAYLOAD, Call, Registry, define
+from holdfast.model.task import Call, Registry, closing_call, define
 from holdfast.model.timing import SECOND, Seconds
 from holdfast.opening import Opening
 from holdfast.store import Store
@@ -226,7 +226,7 @@ class Holdfast(Emitting):
         When all of them are finished, whether they succeeded or not, the job of `on_done` runs, once; its
         handler finds in `ctx.unmet` how many did not succeed.
         """
-        return Batch(self.batches, Call(CLOSING, CLOSING_PAYLOAD) if on_done is None else on_done)
+        return Batch(self.batches, closing_call(on_done))
 
     def lock(
         self, name: str, *, ttl: Seconds = DEFAULT_TTL, wait: Seconds | None = None

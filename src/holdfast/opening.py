@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from holdfast.background import Background
 from holdfast.engine.client import Client, wall_clock
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
@@ -22,7 +23,6 @@ from holdfast.model.task import Registry
 from holdfast.model.timing import Seconds
 from holdfast.store import Session, Store
 from holdfast.stores import open_store
-from holdfast.sync import Background
 
 
 class Opening:

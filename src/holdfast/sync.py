@@ -2,152 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import logging
-import os
-import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
-from weakref import WeakSet
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from holdfast.background import Background
+from holdfast.engine.batches import Batch, Batches, BatchInfo
 from holdfast.engine.client import Client
 from holdfast.engine.events import Events
 from holdfast.engine.groups import DeadLetters, Queues
+from holdfast.engine.limits import Limits
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.schedules import Schedules
-from holdfast.model.errors import BlockingCallOnLoop, NotOpen
+from holdfast.engine.sequences import Sequences
 from holdfast.model.events import NewEvent
 from holdfast.model.job import Job
 from holdfast.model.locking import DEFAULT_TTL
-from holdfast.model.task import Call
+from holdfast.model.task import Call, closing_call
 from holdfast.model.timing import Seconds
-
-log = logging.getLogger("holdfast.sync")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 X = TypeVar("X")
-_END_SECONDS = 5.0
-_CALL_SECONDS = 1.0
-
-
-class Background:
-    """A thread with an event loop and a client of its own, made when first used; anew in a forked child."""
-
-    def __init__(
-        self,
-        connect: Callable[[], Coroutine[Any, Any, Client]],
-        disconnect: Callable[[Client], Coroutine[Any, Any, None]],
-    ) -> None:
-        self._connect = connect
-        self._disconnect = disconnect
-        self.forget()
-        _all.add(self)
-
-    def forget(self) -> None:
-        """Drops what belongs to another process, or has ended."""
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._connecting = asyncio.Lock()
-        self._calls: set[asyncio.Task[Any]] = set()
-        self.client: Client | None = None
-
-    def run(self, name: str, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
-        """Runs the coroutine there and waits for it; refuses where waiting would stop an event loop."""
-        self.check(f"await {name}(...)")
-        future = asyncio.run_coroutine_threadsafe(self._use(use), self._started())
-        try:
-            return future.result()
-        except CancelledError:
-            raise NotOpen(f"the application was closed while {name} was under way") from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    def check(self, instead: str) -> None:
-        """Raises BlockingCallOnLoop, saying what to write instead, if an event loop runs here."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        raise BlockingCallOnLoop(f"this blocking call would stop the running event loop; use `{instead}`")
-
-    def close(self) -> None:
-        """Ends the thread, after what is under way; what waits for something is cut off with NotOpen.
-
-        A later call starts a new one.
-        """
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        atexit.unregister(self.close)
-        try:
-            asyncio.run_coroutine_threadsafe(self._end(), loop).result(_END_SECONDS)
-        except TimeoutError:
-            log.warning("the blocking face did not end in time", extra={"fields": {"seconds": _END_SECONDS}})
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(_END_SECONDS)
-            self.forget()
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="holdfast-sync", daemon=True
-                )
-                self._thread.start()
-                atexit.register(self.close)
-            return self._loop
-
-    async def _use(self, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
-        call = asyncio.current_task()
-        assert call is not None
-        self._calls.add(call)
-        try:
-            async with self._connecting:
-                if self.client is None:
-                    self.client = await self._connect()
-            return await use(self.client)
-        finally:
-            self._calls.discard(call)
-
-    async def _end(self) -> None:
-        if self._calls:
-            await asyncio.wait(self._calls, timeout=_CALL_SECONDS)
-        for call in self._calls:
-            call.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls)
-        if self.client is not None:
-            client, self.client = self.client, None
-            await self._disconnect(client)
-
-
-_all: WeakSet[Background] = WeakSet()
-
-
-def _forget_all() -> None:
-    for each in list(_all):
-        each.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
 
 
 class _Face(Generic[X]):
@@ -215,6 +94,72 @@ class SyncEvents(_Face[Events]):
     forget = _blocking(Events.forget)
 
 
+class SyncLimits(_Face[Limits]):
+    """`app.limits`, blocking."""
+
+    set = _blocking(Limits.set)
+    remove = _blocking(Limits.remove)
+    pause = _blocking(Limits.pause)
+    resume = _blocking(Limits.resume)
+    list = _blocking(Limits.list)
+
+
+class SyncSequences(_Face[Sequences]):
+    """`app.sequences`, blocking."""
+
+    halted = _blocking(Sequences.halted)
+    proceed = _blocking(Sequences.proceed)
+
+
+class SyncBatches(_Face[Batches]):
+    """`app.batches`, blocking."""
+
+    get = _blocking(Batches.get)
+    cancel = _blocking(Batches.cancel)
+    close = _blocking(Batches.close)
+
+
+class SyncBatch:
+    """A batch that blocking code fills: `with app.sync.batch(...) as batch: batch.add(...)`."""
+
+    def __init__(self, background: Background, closing: Call) -> None:
+        self._background = background
+        self._batch = Batch(Batches(lambda: self._client), closing)
+        self._reached: Client | None = None
+
+    @property
+    def id(self) -> str:
+        return self._batch.id
+
+    def add(self, *calls: Call) -> list[Job[Any]]:
+        """Stores jobs of the batch; they may begin at once."""
+        return self._run("batch.add", lambda: self._batch.add(*calls))
+
+    def info(self) -> BatchInfo:
+        return self._run("batch.info", self._batch.info)
+
+    def __enter__(self) -> Self:
+        self._background.check("async with app.batch(...)")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run("batch", lambda: self._batch.__aexit__(kind, error, trace))
+
+    @property
+    def _client(self) -> Client:
+        assert self._reached is not None
+        return self._reached
+
+    def _run(self, name: str, use: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        def reach(client: Client) -> Coroutine[Any, Any, R]:
+            self._reached = client
+            return use()
+
+        return self._background.run(name, reach)
+
+
 class Sync(_Face[Client]):
     """The application for blocking code: the same methods, without `await`.
 
@@ -230,6 +175,11 @@ class Sync(_Face[Client]):
         )
 
         self.events = SyncEvents(background, "app.events", lambda client: Events(lambda: client.session))
+        self.limits = SyncLimits(background, "app.limits", lambda client: Limits(lambda: client.session))
+        self.sequences = SyncSequences(
+            background, "app.sequences", lambda client: Sequences(lambda: client.session)
+        )
+        self.batches = SyncBatches(background, "app.batches", lambda client: Batches(lambda: client))
 
     enqueue_many = _blocking(Client.enqueue_many)
     get = _blocking(Client.get)
@@ -251,6 +201,10 @@ class Sync(_Face[Client]):
     def emit(self, events: Sequence[NewEvent]) -> list[str]:
         """Stores events; what `app.emit_sync` does."""
         return self._background.run("app.emit", lambda client: client.emit(events))
+
+    def batch(self, on_done: Call | None = None) -> SyncBatch:
+        """What `app.batch` gives, for a `with` block."""
+        return SyncBatch(self._background, closing_call(on_done))
 
     def result(self, job: Job[T], timeout: Seconds | None = None) -> T:
         """What `await job.result(timeout)` gives."""

@@ -284,5 +284,9 @@ async def _nothing() -> None:
 
 
 CLOSING = define(_nothing, name="holdfast.batch")
-CLOSING_PAYLOAD = CLOSING.encode_arguments((), {})
-"""The job at the end of a batch for which no other was given; every worker knows its task."""
+"""The task at the end of a batch for which no other was given; every worker knows it."""
+
+
+def closing_call(given: Call | None) -> Call:
+    """The call at the end of a batch."""
+    return Call(CLOSING, CLOSING.encode_arguments((), {})) if given is None else check_call(given)

@@ -11,9 +11,11 @@ import click
 
 from holdfast.app import Holdfast
 from holdfast.cli.errors import Failure, WrongUse
+from holdfast.cli.output import warn
 from holdfast.engine.client import Page
 from holdfast.model.job import Job
 from holdfast.model.names import known_id
+from holdfast.model.partition import parse as layout_of
 from holdfast.stores.sqlite.address import parse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,12 +40,21 @@ async def opened(
     """An application without tasks, open on the store that was named or is configured.
 
     A SQLite file that is not there is only made with `may_make`: in it there is nothing to see or to change.
+    Partitions that do not answer are left out of what is shown, and named.
     """
     app = Holdfast(store, namespace=namespace)
     if not may_make:
-        _check_file(app.settings.store)
+        for url in _urls(app.settings.store):
+            _check_file(url)
     async with app:
-        yield app
+        with app.partitions.tolerating() as missing:
+            yield app
+        for error in missing.values():
+            warn(f"{error}; what it has is left out")
+
+
+def _urls(store: str) -> list[str]:
+    return [each.url for each in layout_of(store).partitions] if store.startswith("partition:") else [store]
 
 
 def _check_file(url: str) -> None:

@@ -102,8 +102,11 @@ def groups(store: str | None, namespace: str | None, as_json: bool) -> None:
         if as_json:
             show_json({"groups": found})
             return
-        rows = ([each[column] for column in GROUP_COLUMNS] for each in found)
-        show_table(GROUP_COLUMNS, rows, nothing="No group has consumed yet.")
+        columns = (
+            (*GROUP_COLUMNS, "partition") if any("partition" in each for each in found) else GROUP_COLUMNS
+        )
+        rows = ([each.get(column) for column in columns] for each in found)
+        show_table(columns, rows, nothing="No group has consumed yet.")
 
     run(work())
 
@@ -296,6 +299,7 @@ def _group_document(info: GroupInfo) -> dict[str, object]:
         "behind": info.behind,
         "waiting": len(info.waiting) - parked,
         "parked": parked,
+        **({} if info.partition is None else {"partition": info.partition}),
     }
 
 

@@ -89,10 +89,13 @@ def show(store: str | None, namespace: str | None, as_json: bool, id: str) -> No
             job = await resolve(app, id)
             history = await app.history(job.id)
             explanation = await app.explain(job.id)
+            partition = await app.partitions.of_job(job.id)
         if as_json:
-            show_json({"job": job_document(job), "attempts": history, "explanation": explanation})
+            document = {"job": job_document(job), "attempts": history, "explanation": explanation}
+            show_json(document if partition is None else {**document, "partition": partition})
             return
-        facts = {name: value for name, value in _facts(job).items() if value not in (None, "", 0, False)}
+        shown = {**_facts(job), "partition": partition}
+        facts = {name: value for name, value in shown.items() if value not in (None, "", 0, False)}
         show_facts(facts)
         say("")
         _show_attempts(history)

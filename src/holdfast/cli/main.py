@@ -22,6 +22,7 @@ from holdfast.cli.events import events
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.leader import leader
 from holdfast.cli.migrate import migrate
+from holdfast.cli.partitions import partitions
 from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
@@ -98,6 +99,7 @@ for command in (
     jobs,
     leader,
     migrate,
+    partitions,
     queues,
     scheduler,
     schedules,

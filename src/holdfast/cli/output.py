@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.model.masking import mask
 from holdfast.telemetry.logs import printable
 
 STATE_STYLES = {
@@ -51,6 +52,11 @@ def console(stream: TextIO | None = None) -> Console:
 
 def say(line: str, style: str = "") -> None:
     console().print(cell(line, style), soft_wrap=True)
+
+
+def warn(line: str) -> None:
+    """One line on standard error that does not end the command; nothing in it is secret."""
+    console(sys.stderr).print(cell(f"holdfast: {mask(line)}", "yellow"), soft_wrap=True)
 
 
 def show_json(document: object) -> None:

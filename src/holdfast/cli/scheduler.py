@@ -14,11 +14,12 @@ from holdfast.cli.errors import Cut, WrongUse
 from holdfast.cli.load import load_app
 from holdfast.cli.worker import leaving_on_signals
 from holdfast.engine.candidacy import Candidacy
-from holdfast.engine.declaring import Declaring
 from holdfast.engine.identity import worker_record
 from holdfast.engine.outage import Outage, reached
+from holdfast.engine.partition_declaring import make_declaring
 from holdfast.engine.signals import listening
-from holdfast.store import Session
+from holdfast.store import Session, Store
+from holdfast.store.partitions import Partitioned
 from holdfast.telemetry import logs
 
 logger = logging.getLogger("holdfast.scheduler")
@@ -74,16 +75,28 @@ class _Election:
 
     async def _stand(self) -> None:
         async with AsyncExitStack() as stack:
-            declaring = Declaring(self._app, self._app.schedules, lambda: self._app.declared)
+            app = self._app
+            declaring = make_declaring(app.store, app, app.schedules, lambda: app.declared)
             outage = Outage(self._name, self._app.notices, "start_failed")
             await reached(stack, outage, lambda opening: opening.enter_async_context(declaring))
-            session = await self._connect()
-            stack.push_async_callback(session.close)
-            candidacy = Candidacy(session, self._connect, self._name, self._app.settings, self._app.notices)
-            stack.push_async_callback(candidacy.close)
             logs.log(logger, logging.INFO, "scheduler started", scheduler=self._name)
             stack.callback(logs.log, logger, logging.INFO, "scheduler stopped", scheduler=self._name)
-            await candidacy.stand()
+            store = app.store
+            stores = list(store.parts.values()) if isinstance(store, Partitioned) else [store]
+            async with asyncio.TaskGroup() as group:
+                for each in stores:
+                    group.create_task(self._stand_in(each, outage))
 
-    async def _connect(self) -> Session:
-        return await self._app.store.connect(self._app.settings.namespace)
+    async def _stand_in(self, store: Store, outage: Outage) -> None:
+        """Is a candidate in one store, which may not be there yet."""
+        app = self._app
+
+        async def connect() -> Session:
+            return await store.connect(app.settings.namespace)
+
+        async with AsyncExitStack() as stack:
+            session = await reached(stack, outage, lambda _: connect())
+            stack.push_async_callback(session.close)
+            candidacy = Candidacy(session, connect, self._name, app.settings, app.notices)
+            stack.push_async_callback(candidacy.close)
+            await candidacy.stand()

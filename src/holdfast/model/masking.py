@@ -11,7 +11,7 @@ _USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://[^\s:/@]*:)\S*@")
 
 
 _ENCODED = re.compile(r"(?i)(%3A%2F%2F[^\s&]*?%3A)[^\s&]*%40")
-_PARTITIONS = re.compile(r"\bpartition://\S*")
+_PARTITIONS = re.compile(r"\bpartition://[^\s?]*\?\S*")
 
 
 def _shown(found: re.Match[str]) -> str:

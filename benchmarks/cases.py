@@ -3,6 +3,9 @@
 from functools import partial
 
 from benchmarks.case import CPU, LOAD, P50, RATE, Case, Goal, Side
+from benchmarks.flow import POSTGRES as POSTGRES_FLOW
+from benchmarks.flow import REDIS as REDIS_FLOW
+from benchmarks.flow import SQLITE as SQLITE_FLOW
 from benchmarks.postgres.cases import CASES as POSTGRES
 from benchmarks.redis.cases import CASES as REDIS
 from benchmarks.schedules import POSTGRES as POSTGRES_SCHEDULES
@@ -142,7 +145,7 @@ PEER = Case(
 )
 
 CASES = (
-    *(FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER),
-    *(*POSTGRES, *POSTGRES_SCHEDULES),
-    *(*REDIS, *REDIS_SCHEDULES),
+    *(FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *SQLITE_FLOW),
+    *(*POSTGRES, *POSTGRES_SCHEDULES, *POSTGRES_FLOW),
+    *(*REDIS, *REDIS_SCHEDULES, *REDIS_FLOW),
 )

@@ -38,6 +38,9 @@ class Plan:
     """How long locks are taken and released."""
     schedules: int
     schedule_seconds: float
+    flow_jobs: int
+    flow_keys: int
+    flow_parked: int
 
     def scaled(self, part: float) -> "Plan":
         """The same with so much of the history on PostgreSQL, which takes disk, and of counts on Redis."""
@@ -78,6 +81,9 @@ FULL = Plan(
     redis_seconds=1,
     schedules=100_000,
     schedule_seconds=20,
+    flow_jobs=100_000,
+    flow_keys=1_000,
+    flow_parked=200_000,
 )
 QUICK = Plan(
     name="quick",
@@ -105,6 +111,9 @@ QUICK = Plan(
     redis_seconds=0.5,
     schedules=10_000,
     schedule_seconds=10,
+    flow_jobs=20_000,
+    flow_keys=200,
+    flow_parked=50_000,
 )
 TINY = Plan(
     name="tiny",
@@ -132,4 +141,7 @@ TINY = Plan(
     redis_seconds=0.05,
     schedules=500,
     schedule_seconds=2,
+    flow_jobs=1_000,
+    flow_keys=10,
+    flow_parked=100,
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -53,12 +53,12 @@ async def store_jobs(app: Holdfast, task: str, count: int) -> None:
         await app.enqueue_many(call(number) for number in range(count))
 
 
-async def work_off(app: Holdfast) -> tuple[float, float]:
+async def work_off(app: Holdfast, queues: Sequence[str] | None = None) -> tuple[float, float]:
     """Runs a worker until nothing is left; wall and CPU seconds between its start and its last verdict."""
     marks: list[tuple[float, float]] = []
     for hook in (app.on_startup, app.on_shutdown):
         hook(lambda: marks.append((time.perf_counter(), time.process_time())))
-    await app.worker().run(until_idle=True)
+    await app.worker(queues).run(until_idle=True)
     (wall_begun, cpu_begun), (wall_ended, cpu_ended) = marks
     return wall_ended - wall_begun, cpu_ended - cpu_begun
 

@@ -60,7 +60,8 @@ class MemoryJobs:
                 next_due = self._next(next_due, now)
             asked = [(job_id, shelf.jobs[job_id].token) for job_id in sorted(shelf.asked.get(worker, ()))]
             paused = self._paused(want)
-        if may_wake(tick.moves):
+            makes_work = shelf.leaves_something(len(claimed)) or may_wake(tick.moves)
+        if makes_work:
             shelf.listeners.wake()
         return Ticked(
             verdicts=verdicts,

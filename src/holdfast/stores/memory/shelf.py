@@ -52,6 +52,7 @@ class Shelf:
         self.links = Links()
         self.ranks = Ranks()
         self._left_behind = 0
+        self._freed = 0
 
     def lane(self, queue: str) -> Lane:
         lane = self.lanes.get(queue)
@@ -140,9 +141,15 @@ class Shelf:
             self.limits.park(record, parked)
 
     def unpark(self, record: JobRecord, now: int) -> None:
+        self._freed += 1
         lane = self.lanes[record.queue]
         self.withdraw(lane, record)
         self.wait(lane, record, now)
+
+    def leaves_something(self, taken: int) -> bool:
+        """Whether more was freed since this was last asked than was taken, or may be freed by a claim."""
+        freed, self._freed = self._freed, 0
+        return freed > taken or bool(self.limits.open)
 
     def is_parked(self, job_id: str, gate: str) -> bool:
         entry = self.entries.get(job_id)

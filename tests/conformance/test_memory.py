@@ -10,6 +10,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     FlowPromises,
+    FlowWakeupPromises,
     StoreConformance,
     Subject,
     WakeupPromises,
@@ -17,7 +18,7 @@ from holdfast.testing.conformance import (
 from holdfast.testing.conformance.event_machine import EventMachine
 
 
-class TestMemoryStore(StoreConformance, FlowPromises, WakeupPromises):
+class TestMemoryStore(StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:

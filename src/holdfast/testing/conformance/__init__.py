@@ -46,6 +46,7 @@ TOPICS = (
     "extend",
     "find",
     "fleet",
+    "flow_optional",
     "idle",
     "instants",
     "keys",
@@ -78,6 +79,10 @@ from holdfast.testing.conformance.events import EventPromises, EventTransactionP
 from holdfast.testing.conformance.extend import ExtendPromises  # noqa: E402
 from holdfast.testing.conformance.find import CountPromises, FindPromises, PrunePromises  # noqa: E402
 from holdfast.testing.conformance.fleet import FleetPromises  # noqa: E402
+from holdfast.testing.conformance.flow_optional import (  # noqa: E402
+    FlowTransactionPromises,
+    FlowWakeupPromises,
+)
 from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
 from holdfast.testing.conformance.limits import LimitPromises  # noqa: E402
@@ -107,6 +112,8 @@ __all__ = [
     "Case",
     "EventTransactionPromises",
     "FlowPromises",
+    "FlowTransactionPromises",
+    "FlowWakeupPromises",
     "LockPromises",
     "MigrationPromises",
     "Promises",

@@ -57,10 +57,14 @@ class FlowTransactionPromises(Promises):
         await case.flow.put([ONE])
         await case.jobs.add([new_job(), new_job()])
         [job] = await case.claim(limit=10)
-        with pytest.raises(ZeroDivisionError):
+
+        async def fail() -> None:
             async with transactions.begin() as connection:
                 await transactions.move_in(connection, case.namespace, "ann", ended(job))
                 raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
         assert await case.claim(limit=10) == []
         async with transactions.begin() as connection:
             verdict = await transactions.move_in(connection, case.namespace, "ann", ended(job))
@@ -92,12 +96,8 @@ class FlowTransactionPromises(Promises):
         assert await case.flow.release(closing.id)
         [job] = await case.claim(limit=10)
         assert (job.id, job.flow and job.flow.limit_key) == (member.id, "k")
-        assert {
-            job.id for job in [*await case.finish(first, limit=10), *await case.finish(job, limit=10)]
-        } == {
-            new.id,
-            closing.id,
-        }
+        freed = [*await case.finish(first, limit=10), *await case.finish(job, limit=10)]
+        assert {job.id for job in freed} == {new.id, closing.id}
 
     @promise
     async def test_blocking_code_has_the_same(self, case: Case) -> None:

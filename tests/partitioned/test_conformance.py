@@ -5,9 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.model.partition import Layout, layout
+from holdfast.store import Store
+from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import StoreConformance, Subject, WakeupPromises
-from tests.partitioned.support import in_memory, memory_layout
+from tests.partitioned.support import in_memory, made_of, memory_layout
+from tests.postgres.support import place
 
 URLS = {"a": "memory://a", "b": "memory://b", "c": "memory://c"}
 
@@ -51,3 +55,29 @@ class TestQueuesInAllPartitions(NoOneLog, NoOneScopeOfKeys, StoreConformance, Wa
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: subject(memory_layout())
+
+
+class TestThreePostgresDatabases(NoOneLog, NoOneScopeOfKeys, StoreConformance, WakeupPromises):
+    @pytest.fixture
+    def make_store(self, postgres_urls: dict[str, str]) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            stores: dict[str, Store] = {
+                name: place(url, "partitioned").clocked(clock) for name, url in postgres_urls.items()
+            }
+            return Subject(made_of(stores, postgres_urls), clock.advance)
+
+        return make
+
+
+class TestThreeRedisServers(NoOneLog, NoOneScopeOfKeys, StoreConformance, WakeupPromises):
+    @pytest.fixture
+    def make_store(self, redis_urls: dict[str, str]) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            stores: dict[str, Store] = {
+                name: RedisStore(parse(url), clock=clock) for name, url in redis_urls.items()
+            }
+            return Subject(made_of(stores, redis_urls), clock.advance)
+
+        return make

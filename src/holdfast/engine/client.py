@@ -240,7 +240,7 @@ class Client:
             queues=await fleet.queues(),
             counts=await self._jobs.count(),
             now=self._clock(),
-            hindrance=None if record is None else await hindrance(self.session.flow, record),
+            hindrance=None if record is None else await hindrance(self.session, record),
         )
         return explain(str(job_id), record, around)
 

@@ -3,39 +3,74 @@
 from __future__ import annotations
 
 from holdfast.model.explanation import Hindrance
-from holdfast.model.flow import AFTER, LimitRecord, Scope
+from holdfast.model.flow import AFTER, LimitRecord, Scope, Usage
+from holdfast.model.lifecycle import WAITING, State
 from holdfast.model.limits import said
 from holdfast.model.records import JobRecord
-from holdfast.store import FlowStore
+from holdfast.model.timing import SECOND
+from holdfast.store import FlowStore, Session
 
-_SHOWN = 3
+_SHOWN, _LOOKED_AT = 3, 100
+_PAGE, _PAGES = 1_000, 5
 
 
-async def hindrance(flow: FlowStore, record: JobRecord) -> Hindrance | None:
+async def hindrance(session: Session, record: JobRecord) -> Hindrance | None:
     """Why the job was passed over when it was last looked at; None if it was not."""
-    parked = None if record.flow is None else record.flow.parked
-    if parked is None:
+    flow = record.flow
+    if flow is None or record.state not in WAITING:
         return None
-    if parked == AFTER:
-        return await _others(flow, record)
-    kind, _, name = parked.partition(":")
+    if flow.parked is None:
+        return _doomed(flow.unmet) if flow.unmet and not flow.after_any else None
+    if flow.parked == AFTER:
+        return await _others(session, record)
+    kind, _, name = flow.parked.partition(":")
     if kind == "sequence":
-        return await _turn(flow, name)
-    limit = _limit_of(await flow.limits(), Scope(kind), name, record.task)
-    [usage] = await flow.usage([parked])
-    facts: dict[str, object] = {"limited_by": parked, "running": usage.running, "parked": usage.parked}
-    if limit is None:
-        return Hindrance(f"{kind} {name!r} had no room, and its limit was removed since", facts)
-    if limit.paused:
-        return Hindrance(f"{kind} {name!r} is paused", facts)
+        return await _turn(session, name)
+    return await _limit(session.flow, Scope(kind), name, record)
+
+
+def _doomed(unmet: int) -> Hindrance:
     return Hindrance(
-        f"{kind} {name!r} has {usage.running} running and {usage.parked} waiting, and may have {said(limit)}",
-        facts,
+        f"{_jobs(unmet)} that it comes after did not succeed, so the worker that takes it cancels it",
+        {"unmet": unmet},
     )
 
 
-async def _others(flow: FlowStore, record: JobRecord) -> Hindrance:
-    awaited = await flow.awaited(record.id)
+async def _limit(flow: FlowStore, scope: Scope, name: str, record: JobRecord) -> Hindrance:
+    limit = _limit_of(await flow.limits(), scope, name, record.task)
+    [usage] = await flow.usage([f"{scope}:{name}"])
+    facts: dict[str, object] = {
+        "limited_by": f"{scope}:{name}",
+        "running": usage.running,
+        "parked": usage.parked,
+    }
+    if limit is None:
+        return Hindrance(
+            f"a limit on {scope} {name!r} held it back, and is gone by now; the next claim looks at it again",
+            facts,
+        )
+    if limit.paused:
+        return Hindrance(f"{scope} {name!r} is paused", facts)
+    return Hindrance(f"{scope} {name!r} may have {_allowance(limit, usage)}; {_line(usage.parked)}", facts)
+
+
+def _allowance(limit: LimitRecord, usage: Usage) -> str:
+    """What the limit allows; of that which is used up, how it stands."""
+    running = f"{usage.running} {'is' if usage.running == 1 else 'are'} running"
+    words = said(limit.concurrency, limit.rate, limit.period / SECOND, limit.burst)
+    if limit.rate is None or (limit.concurrency is not None and usage.running >= limit.concurrency):
+        return f"{words}, and {running}"
+    return f"{words}, which is one every {limit.interval / SECOND:g} s"
+
+
+def _line(parked: int) -> str:
+    if parked <= 1:
+        return "no other job waits for that"
+    return f"{_jobs(parked - 1, 'other ')} {'wait' if parked > 2 else 'waits'} for that too"
+
+
+async def _others(session: Session, record: JobRecord) -> Hindrance:
+    awaited = await session.flow.awaited(record.id)
     if awaited is None:
         return Hindrance("it waits for other jobs", {})
     facts: dict[str, object] = {
@@ -45,24 +80,70 @@ async def _others(flow: FlowStore, record: JobRecord) -> Hindrance:
         "held": awaited.held,
     }
     if awaited.held:
-        return Hindrance("it waits for its batch to be closed", facts)
-    first = [job_id for job_id, state in await flow.before(record.id, None, 1_000) if state is None][:_SHOWN]
-    more = awaited.pending - len(first)
-    names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
-    return Hindrance(f"it comes after {awaited.pending} that are not done: {names}", facts)
+        return Hindrance(
+            "its batch is still open, so that more jobs can be added to it; if the program that filled it has "
+            f"died, close it: holdfast batches close {record.id}",
+            facts,
+        )
+    pending = await _pending(session.flow, record.id)
+    found = await session.jobs.states(pending) if pending else []
+    dead = [each.id for each in found if each is not None and each.state is State.DLQ]
+    are = "is" if awaited.pending == 1 else "are"
+    sentence = f"it comes after {_jobs(awaited.pending)} that {are} not done: "
+    sentence += _named([*dead, *(each for each in pending if each not in dead)], awaited.pending)
+    if dead:
+        facts["dead"] = len(dead)
+        one = len(dead) == 1
+        sentence += f"; {_named(dead, len(dead))} {'is' if one else 'are'} in the dead-letter queue"
+        sentence += f" until you replay or discard {'it' if one else 'them'}"
+    return Hindrance(sentence, facts)
 
 
-async def _turn(flow: FlowStore, sequence: str) -> Hindrance:
-    halting = (await flow.halted()).get(sequence)
+async def _pending(flow: FlowStore, job_id: str) -> list[str]:
+    """Some jobs that are still waited for; none if they are far behind many that are not."""
+    after = None
+    for _ in range(_PAGES):
+        page = await flow.before(job_id, after, _PAGE)
+        found = [each for each, state in page if state is None]
+        if found or len(page) < _PAGE:
+            return found[:_LOOKED_AT]
+        after = page[-1][0]
+    return []
+
+
+async def _turn(session: Session, sequence: str) -> Hindrance:
+    halting = (await session.flow.halted()).get(sequence)
     facts: dict[str, object] = {"sequence": sequence, "halted_by": halting}
     if halting is None:
-        return Hindrance(f"it waits for its turn in sequence {sequence!r}", facts)
+        return Hindrance(
+            f"others come before it in sequence {sequence!r}, which runs one job at a time", facts
+        )
+    [job] = await session.jobs.states([halting])
+    if job is not None and job.state not in (State.DLQ, State.FAILED):
+        return Hindrance(
+            f"sequence {sequence!r} waits for job {halting}, which had halted it and is tried again", facts
+        )
     return Hindrance(
-        f"sequence {sequence!r} was halted by job {halting}, which failed; replay or discard that one", facts
+        f"sequence {sequence!r} was halted by job {halting}, which failed for good; replay or discard that job, "
+        f"or go on without it: holdfast sequences proceed {sequence}",
+        facts,
     )
 
 
 def _limit_of(limits: list[LimitRecord], scope: Scope, name: str, task: str) -> LimitRecord | None:
     known = {(limit.scope, limit.name): limit for limit in limits}
     limit = known.get((scope, name))
-    return known.get((Scope.EACH_KEY, task)) if limit is None and scope is Scope.KEY else limit
+    if limit is None and scope is Scope.KEY:
+        limit = known.get((Scope.EACH_KEY, task))
+    return limit if limit is not None and limit.holds_back else None
+
+
+def _jobs(count: int, kind: str = "") -> str:
+    return f"{count} {kind}job{'' if count == 1 else 's'}"
+
+
+def _named(ids: list[str], count: int) -> str:
+    """The first few of them by name, and how many there are beside."""
+    shown = ", ".join(ids[:_SHOWN])
+    more = count - len(ids[:_SHOWN])
+    return shown if not more else f"{shown} and {more} more" if shown else f"the last of {count}"

@@ -98,12 +98,12 @@ def check_weight(value: object) -> float:
     return float(value)
 
 
-def said(record: LimitRecord) -> str:
-    """What a limit allows, in words."""
+def said(concurrency: int | None, rate: int | None, per: float | None, burst: int) -> str:
+    """What a limit allows, in words; nothing if it has only a weight."""
     parts: list[str] = []
-    if record.concurrency is not None:
-        parts.append(f"{record.concurrency} at once")
-    if record.rate is not None:
-        burst = f", {record.burst} of them at once" if record.burst > 1 else ""
-        parts.append(f"{record.rate} in {record.period / SECOND:g} s{burst}")
+    if concurrency is not None:
+        parts.append(f"{concurrency} running at once")
+    if rate is not None:
+        bursts = f" (after a pause {burst} at once)" if burst > 1 else ""
+        parts.append(f"{rate} begun in {per:g} s{bursts}")
     return " and ".join(parts)

@@ -11,6 +11,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
+    FlowPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -23,6 +24,7 @@ from holdfast.testing.conformance.machine import ComparedMachine
 
 class TestSqlite(
     StoreConformance,
+    FlowPromises,
     WakeupPromises,
     MigrationPromises,
     TransactionPromises,

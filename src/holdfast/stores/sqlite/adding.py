@@ -5,9 +5,12 @@ from copy import copy
 
 import msgspec
 
+from holdfast.model.flow import Flow, or_none
 from holdfast.model.records import Added, JobRecord, NewJob, as_added
 from holdfast.stores.sqlite.feed import Run, as_json, feed
+from holdfast.stores.sqlite.flowing import new_flows
 from holdfast.stores.sqlite.keys import key_holder, take_key
+from holdfast.stores.sqlite.ranking import Place, floors
 from holdfast.stores.sqlite.transaction import Transaction
 
 _decode_ids = msgspec.json.Decoder(set[str]).decode
@@ -19,18 +22,20 @@ def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
         return []
     if all(map(_is_plain, jobs)):
         return _add_plain(tx, jobs)
+    places = floors(tx, jobs)
     if _is_any_taken(tx, jobs):
-        return [_add_one(tx, job) for job in jobs]
-    _insert_full(tx, jobs)
+        return [_add_one(tx, job, places) for job in jobs]
+    flows = _insert_full(tx, jobs, places)
     keys = [(job.key, job.id, tx.now + job.key_ttl) for job in jobs if job.key is not None]
     if keys:
         tx.run("key_take_many", **feed(keys))
-    return [_created(job, tx.now) for job in jobs]
+    return [_created(job, tx.now, flow) for job, flow in zip(jobs, flows, strict=True)]
 
 
 def _is_plain(job: NewJob) -> bool:
     return (
         job.key is None
+        and job.flow is None
         and not job.tags
         and job.headers is None
         and job.lease is None
@@ -51,7 +56,8 @@ def _add_plain(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:
     return _tell_apart(tx, jobs, created)
 
 
-def _insert_full(tx: Transaction, jobs: Sequence[NewJob]) -> None:
+def _insert_full(tx: Transaction, jobs: Sequence[NewJob], floors: dict[Place, int]) -> list[Flow | None]:
+    """Stores jobs of which none is taken; their flows as they then stand."""
     run = Run()
     rows = [
         (
@@ -65,9 +71,16 @@ def _insert_full(tx: Transaction, jobs: Sequence[NewJob]) -> None:
         )
         for job in jobs
     ]
-    fed = feed(rows, run)
+    if all(job.flow is None for job in jobs):
+        fed = feed(rows, run)
+        last = _last(tx.run("add_full_bodies", **fed).lastrowid)
+        tx.run("add_full_jobs", first=last - len(jobs) + 1, **fed)
+        return [None] * len(jobs)
+    stored = new_flows(tx, jobs, floors)
+    fed = feed([(*row, *flow.columns(row[4])) for row, flow in zip(rows, stored, strict=True)], run)
     last = _last(tx.run("add_full_bodies", **fed).lastrowid)
-    tx.run("add_full_jobs", first=last - len(jobs) + 1, **fed)
+    tx.run("add_flow_jobs", first=last - len(jobs) + 1, **fed)
+    return [or_none(each.flow) for each in stored]
 
 
 def _row(job: NewJob, now: int, run: Run) -> tuple[object, ...]:
@@ -100,7 +113,7 @@ def _is_any_taken(tx: Transaction, jobs: Sequence[NewJob]) -> bool:
     return bool(tx.row("add_taken", ids=as_json(ids), keys=as_json(keys))[0])
 
 
-def _add_one(tx: Transaction, job: NewJob) -> Added:
+def _add_one(tx: Transaction, job: NewJob, floors: dict[Place, int]) -> Added:
     stored = tx.by_id([job.id]).get(job.id)
     if stored is not None:
         return _answer_id(job, stored)
@@ -110,8 +123,8 @@ def _add_one(tx: Transaction, job: NewJob) -> Added:
             same = holder.task == job.task and holder.payload == job.payload
             return Added(record=holder, created=False, conflict=None if same else "key")
         take_key(tx, job.key, job.id, tx.now + job.key_ttl)
-    _insert_full(tx, [job])
-    return _created(job, tx.now)
+    [flow] = _insert_full(tx, [job], floors)
+    return _created(job, tx.now, flow)
 
 
 def _answer_id(job: NewJob, stored: JobRecord) -> Added:
@@ -119,8 +132,10 @@ def _answer_id(job: NewJob, stored: JobRecord) -> Added:
     return Added(record=copy(stored), created=False, conflict=None if same else "id")
 
 
-def _created(job: NewJob, now: int) -> Added:
-    return Added(record=as_added(job, now), created=True)
+def _created(job: NewJob, now: int, flow: Flow | None = None) -> Added:
+    record = as_added(job, now)
+    record.flow = flow
+    return Added(record=record, created=True)
 
 
 def _due(job: NewJob, now: int) -> int:

@@ -34,6 +34,7 @@ class Call(Generic[T]):
     def run(self, tx: Transaction) -> None:
         self.error = None
         self._value = self.work(tx)
+        self.wakes = self.wakes or tx.wakes
 
     def settle(self) -> None:
         """Tells the caller. Called on its loop."""

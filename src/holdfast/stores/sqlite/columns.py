@@ -27,6 +27,20 @@ STATES: tuple[State, ...] = (
 CODES: dict[State, int] = {state: code for code, state in enumerate(STATES)}
 
 
+class FlowRow(msgspec.Struct, array_like=True, gc=False):
+    """The flow of a stored job."""
+
+    limit_key: str | None
+    fair_key: str | None
+    rank: int | None
+    sequence: str | None
+    halts: int | None
+    after_any: int | None
+    expires: int | None
+    parked: str | None
+    unmet: int | None
+
+
 class Row(msgspec.Struct, array_like=True, gc=False):
     """A stored job without its long values, of which it has the lengths."""
 
@@ -56,6 +70,7 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     progress_note: str | None
     reason: str | None
     error: str | None
+    flow: FlowRow | None
     result: int | None
     retry: int | None
     headers: int | None
@@ -82,10 +97,42 @@ CHANGED = (
 """What a change may set besides the long values below; everything else stays as it is stored."""
 
 CHANGED_TEXTS = ("reason", "error")
-_KEPT = ("ns", "id", "task", "run", "token", "created", "lease", "timeout", "progress", "progress_note")
+FLOW = ("limit_key", "fair_key", "sequence", "turn", "halts", "after_any", "expires", "unmet")
+"""What is stored of a flow beside rank and gate."""
+
+_KEPT = (
+    "ns",
+    "id",
+    "task",
+    "run",
+    "token",
+    "created",
+    "lease",
+    "timeout",
+    "progress",
+    "progress_note",
+    *FLOW,
+)
 _ROWS = "(SELECT :long AS long) AS p CROSS JOIN json_each(:rows) AS f"
-_LIVE = {"finished": "NULL"}
-_DONE = {"worker": "NULL", "lease_until": "NULL"}
+
+
+def _flow(gate: str) -> dict[str, str]:
+    """The columns of a flow, in the order of its fields."""
+    told = {name: f"j.{name}" for name in FlowRow.__struct_fields__}
+    return {**told, "rank": "CASE WHEN j.fair_key IS NULL THEN NULL ELSE j.rank END", "parked": gate}
+
+
+def flow_array(gate: str) -> str:
+    """The flow as a JSON array, NULL for most jobs."""
+    columns = _flow(gate)
+    some = ", ".join(column for name, column in columns.items() if name != "rank")
+    return f"CASE WHEN coalesce({some}) IS NULL THEN NULL ELSE json_array({', '.join(columns.values())}) END"
+
+
+_LIVE = {"finished": "NULL", "flow": flow_array("j.gate")}
+_DONE = {"worker": "NULL", "lease_until": "NULL", "flow": flow_array("NULL")}
+PLAIN = (*(name for name in SHORT if name != "flow"), *FlowRow.__struct_fields__, *LONG)
+"""The columns of a job that is read by itself."""
 
 
 def _outgoing(instead: dict[str, str]) -> str:
@@ -96,8 +143,9 @@ def _outgoing(instead: dict[str, str]) -> str:
     return f"json_group_array(json_array({', '.join([*short, *lengths])})), group_concat({run}, '')"
 
 
-def _plain(instead: dict[str, str]) -> str:
-    return ", ".join([*(instead.get(name, f"j.{name}") for name in SHORT), *LONG.values()])
+def _plain(instead: dict[str, str], gate: str) -> str:
+    columns = {**instead, **_flow(gate), **LONG}
+    return ", ".join(columns.get(name, f"j.{name}") for name in PLAIN)
 
 
 def _value(place: int) -> str:
@@ -160,17 +208,32 @@ def _attempts() -> str:
     )
 
 
-_READY = f"{_value(CHANGED.index('due') + 1)} <= :now"
+_DUE = _value(CHANGED.index("due") + 1)
+_RANK = "CASE WHEN j.fair_key IS NULL THEN {due} ELSE j.rank END"
 PARTS = {"{records}": _outgoing(_LIVE), "{records_done}": _outgoing(_DONE)}
-PLAIN_PARTS = {"{records}": _plain(_LIVE), "{records_done}": _plain(_DONE)}
+PLAIN_PARTS = {"{records}": _plain(_LIVE, "j.gate"), "{records_done}": _plain(_DONE, "NULL")}
 STATEMENTS = {
     "change_live": _change(
         "holdfast_job",
         "finished",
-        {"ready": "e.due <= :now", "worker": "NULL", "seq": "NULL", "lease_until": "NULL"},
+        {
+            "ready": "CASE WHEN j.gate = 'after' THEN NULL ELSE e.due <= :now END",
+            "gate": "CASE WHEN j.gate = 'after' THEN j.gate END",
+            "rank": _RANK.format(due="e.due"),
+            "worker": "NULL",
+            "seq": "NULL",
+            "lease_until": "NULL",
+        },
     ),
     "change_done": _change("holdfast_done", "", {}),
-    "finish": _move("holdfast_job", "holdfast_done", "pk", "body", "", {}),
-    "revive": _move("holdfast_done", "holdfast_job", "body", "pk", "finished", {"ready": _READY}),
+    "finish": _move("holdfast_job", "holdfast_done", "pk", "body", "", {"rank": "j.rank"}),
+    "revive": _move(
+        "holdfast_done",
+        "holdfast_job",
+        "body",
+        "pk",
+        "finished",
+        {"ready": f"{_DUE} <= :now", "rank": _RANK.format(due=_DUE)},
+    ),
     "record_attempts": _attempts(),
 }

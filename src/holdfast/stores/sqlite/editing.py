@@ -1,13 +1,17 @@
 """What `edit`, `delete` and `prune` do."""
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.model.errors import KeyConflict
-from holdfast.model.lifecycle import EDITABLE, FINISHED, LEASED, edit_source
+from holdfast.model.flow import AFTER, or_none
+from holdfast.model.lifecycle import EDITABLE, FINISHED, LEASED, WAITING, State, edit_source
 from holdfast.model.records import Edit, JobRecord
-from holdfast.stores.sqlite.columns import STATES
+from holdfast.stores.sqlite.columns import CODES, STATES
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.keys import key_holder, release_key, take_key
+from holdfast.stores.sqlite.ranking import forget_ranks
+from holdfast.stores.sqlite.settling import Ended, decode_ended, ended, settle
 from holdfast.stores.sqlite.transaction import Transaction
 from holdfast.stores.sqlite.writing import Tally, forget, rewrite
 
@@ -27,6 +31,7 @@ def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | 
     target = edit.path[-1] if edit.path else state
     is_replayed = state in FINISHED and target not in FINISHED
     _take_key(tx, record, edit, is_replayed=is_replayed)
+    replaced, finishes = ended(record, None), target in FINISHED and state not in FINISHED
     tally = Tally()
     tally.count(record.queue, state, -1)
     _set_fields(record, edit, tx.now)
@@ -35,11 +40,16 @@ def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | 
     if is_replayed:
         record.finished = record.result = None
         record.cancel_asked = False
-    elif target in FINISHED and state not in FINISHED:
+    elif finishes:
         record.finished = tx.now
     tally.count(record.queue, target, 1)
     tally.write(tx)
     rewrite(tx, [record], were_finished=state in FINISHED)
+    if tx.uses_flows():
+        settle(tx, [replaced._replace(state=CODES[target] if finishes else None)])
+        if record.flow is not None:
+            parked = AFTER if target in WAITING and record.flow.parked == AFTER else None
+            record.flow = or_none(replace(record.flow, parked=parked))
     return record
 
 
@@ -91,18 +101,37 @@ def delete(tx: Transaction, job_id: str) -> bool:
     tally.write(tx)
     release_key(tx, record)
     forget(tx, [job_id])
+    if tx.uses_flows():
+        _forget_flows(tx, [ended(record, State.CANCELLED)])
     return True
 
 
 def prune(tx: Transaction, older_than: int, limit: int) -> int:
     """Removes what finished long ago, oldest first; how many."""
     rows = _decode_rows(tx.row("prunable", before=tx.now - older_than, limit=max(0, limit))[0])
+    uses_flows = tx.uses_flows()
+    if uses_flows:
+        forget_ranks(tx, limit)
+        tx.run("rates_forget")
     if not rows:
         return 0
+    gone = _gone(tx, [row[0] for row in rows]) if uses_flows else []
     tally = Tally()
     for _, queue, state, _ in rows:
         tally.count(queue, STATES[state], -1)
     tally.write(tx)
     tx.run("forget_keys", pairs=as_json([(key, job_id) for job_id, _, _, key in rows if key is not None]))
     forget(tx, [row[0] for row in rows])
+    if uses_flows:
+        _forget_flows(tx, gone)
     return len(rows)
+
+
+def _gone(tx: Transaction, ids: list[str]) -> list[Ended]:
+    return decode_ended(tx.row("ended_by_id", ids=as_json(ids))[0])
+
+
+def _forget_flows(tx: Transaction, gone: list[Ended]) -> None:
+    """Jobs were removed: what waited for them waits no longer, as if they had been cancelled."""
+    tx.run("links_forget", ids=as_json([job.id for job in gone]))
+    settle(tx, gone)

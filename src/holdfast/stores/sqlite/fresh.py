@@ -6,7 +6,8 @@ import msgspec
 
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
-from holdfast.stores.sqlite.rows import Answer, Unreadable, tags_of
+from holdfast.stores.sqlite.columns import FlowRow
+from holdfast.stores.sqlite.rows import Answer, Unreadable, flow_of, tags_of
 
 
 class Rare(msgspec.Struct, array_like=True, gc=False):
@@ -20,6 +21,7 @@ class Rare(msgspec.Struct, array_like=True, gc=False):
     result: int | None
     retry: int | None
     headers: int | None
+    flow: FlowRow | None = None
 
 
 class Fresh(msgspec.Struct, array_like=True, gc=False):
@@ -95,6 +97,7 @@ def _rare(rare: Rare, run: bytes, place: int) -> tuple[dict[str, Any], int]:
         "key": rare.key,
         "tags": tags_of(rare.tags),
         "error": rare.error,
+        "flow": flow_of(rare.flow),
     }
     for name, length in (("result", rare.result), ("retry", rare.retry), ("headers", rare.headers)):
         if length is not None:

@@ -15,6 +15,7 @@ from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import Run, as_json
 from holdfast.stores.sqlite.rows import attempts
+from holdfast.stores.sqlite.settling import Ended, decode_ended, ended, settle
 from holdfast.stores.sqlite.transaction import Transaction
 from holdfast.stores.sqlite.writing import Tally, record_attempts, rewrite
 
@@ -46,8 +47,8 @@ def apply_moves(tx: Transaction, worker: str, moves: Sequence[Move]) -> list[Ver
 
 def _plain_successes(moves: Sequence[Move]) -> dict[str, Move]:
     """The moves, by job, that may be written without being looked at, and in any order."""
-    if any(child.key is not None for move in moves for child in move.children):
-        # Whether the key is free may depend on which moves came before.
+    if any(child.key or child.flow for move in moves for child in move.children):
+        # Whether the key is free, and what the child has to wait for, may depend on which moves came before.
         return {}
     plain = {move.job: move for move in moves if _is_plain(move)}
     if len(plain) < len(moves):
@@ -68,12 +69,15 @@ def _complete(tx: Transaction, worker: str, moves: list[Move]) -> set[str]:
     run = Run()
     rows = b"".join([_row(move, run) for move in moves])
     tokens = as_json([move.token for move in moves])
-    cursor = tx.run("complete", tokens=tokens, moves=rows, long=run.joined(), worker=worker)
+    statement = "complete:flow" if tx.knows_flows else "complete"
+    cursor = tx.run(statement, tokens=tokens, moves=rows, long=run.joined(), worker=worker)
     count, last = cursor.rowcount, cursor.lastrowid
     if not count:
         return set()
     tx.run("tally_completed", last=last, count=count)
     tx.run("forget_completed", last=last, count=count)
+    if tx.knows_flows:
+        settle(tx, decode_ended(tx.row("completed_flow", last=last, count=count)[0]))
     if count == len(moves):
         return {move.job for move in moves}
     return _decode_ids(tx.row("completed", last=last, count=count)[0])
@@ -107,6 +111,8 @@ class Sheet:
         self._started: dict[str, JobRecord] = {}
         self._rewritten: dict[str, JobRecord] = {}
         self._events: list[NewEvent] = []
+        self._uses_flows = tx.uses_flows()
+        self._settled: list[Ended] = []
         self._tally = Tally()
 
     def note(self, move: Move) -> Verdict:
@@ -154,6 +160,8 @@ class Sheet:
         if move.children:
             self.write()
             self._add_children(move)
+        if move.outcome is not None and self._uses_flows:
+            self._settled.append(ended(record, record.state if record.state in FINISHED else None))
 
     def _end_attempt(self, record: JobRecord, move: Move, outcome: Ending) -> None:
         attempt = AttemptRecord(
@@ -214,6 +222,8 @@ class Sheet:
         record_attempts(tx, [self._attempts[pair] for pair in self._ended])
         self._tally.write(tx)
         append(tx, self._events)
+        settle(tx, self._settled)
+        self._settled.clear()
         self._started.clear()
         self._rewritten.clear()
         self._ended.clear()

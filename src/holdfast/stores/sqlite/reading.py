@@ -15,7 +15,7 @@ from holdfast.stores.sqlite.columns import CODES, STATES
 from holdfast.stores.sqlite.rows import attempts
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_counts = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
+_decode_counts = msgspec.json.Decoder(list[tuple[str, int, int, int, int]]).decode
 _CONDITIONS = {
     "worker": "worker = :worker",
     "queue": "queue = :queue",
@@ -77,8 +77,8 @@ def expired(tx: Transaction, limit: int) -> list[JobRecord]:
 
 def count(tx: Transaction) -> list[QueueCount]:
     return [
-        QueueCount(queue=queue, state=STATES[state], count=jobs, due=due)
-        for queue, state, jobs, due in _decode_counts(tx.row("count")[0])
+        QueueCount(queue=queue, state=STATES[state], count=jobs, due=due, parked=parked)
+        for queue, state, jobs, due, parked in _decode_counts(tx.row("count")[0])
     ]
 
 

@@ -5,9 +5,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.model.flow import Flow, or_none
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord
-from holdfast.stores.sqlite.columns import LONG, SHORT, STATES, Row
+from holdfast.stores.sqlite.columns import PLAIN, STATES, FlowRow, Row
 
 Answer: TypeAlias = Sequence[Any]
 """One row: the JSON array of jobs, the run of their long values, and what else was asked for."""
@@ -80,6 +81,23 @@ def _record(row: Row, cut: "_Cut") -> JobRecord:
         reason=row.reason,
         error=row.error,
         result=result,
+        flow=flow_of(row.flow),
+    )
+
+
+def flow_of(row: FlowRow | None) -> Flow | None:
+    if row is None:
+        return None
+    return Flow(
+        limit_key=row.limit_key,
+        fair_key=row.fair_key,
+        rank=row.rank,
+        sequence=row.sequence,
+        halts=row.halts is not None,
+        after_any=row.after_any is not None,
+        expires=row.expires,
+        parked=row.parked,
+        unmet=row.unmet or 0,
     )
 
 
@@ -111,12 +129,14 @@ def salvage(row: Sequence[Any]) -> JobRecord:
     """A job from its plain columns. What cannot be read is left out, and `damaged` tells what."""
     fields: dict[str, Any] = {}
     damage: list[str] = []
-    for name, stored in zip((*SHORT, *LONG), row, strict=True):
+    for name, stored in zip(PLAIN, row, strict=True):
         try:
             reader: Callable[[Any], Any] = _READERS.get(name, _read_number)
             fields[name] = reader(stored)
         except (ValueError, TypeError, IndexError, msgspec.MsgspecError) as error:
             damage.append(f"{name}: {error}")
+    told = {name: fields.pop(name, None) for name in FlowRow.__struct_fields__}
+    fields["flow"] = or_none(flow_of(FlowRow(**told)) or Flow())
     return JobRecord(**{**_REQUIRED, **fields}, damaged="; ".join(damage)[:500] or None)
 
 
@@ -179,7 +199,20 @@ def _read_progress(stored: Any) -> float | None:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("id", "task", "queue"), _read_name),
-    **dict.fromkeys(("worker", "key", "progress_note", "reason", "error"), _read_text),
+    **dict.fromkeys(
+        (
+            "worker",
+            "key",
+            "progress_note",
+            "reason",
+            "error",
+            "limit_key",
+            "fair_key",
+            "sequence",
+            "parked",
+        ),
+        _read_text,
+    ),
     **dict.fromkeys(
         ("priority", "due", "created", "run", "failures", "lost", "version", "token"), _read_count
     ),

@@ -12,7 +12,7 @@ from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.connection import opened
 from holdfast.stores.sqlite.statements import prefixed
 
-CLIENT = 4
+CLIENT = 5
 """The schema version that this code is written for. It works with every later one that allows it."""
 
 _LEDGER = """CREATE TABLE IF NOT EXISTS holdfast_schema (

@@ -5,13 +5,20 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from holdfast.stores.sqlite.columns import PARTS, PLAIN_PARTS, STATEMENTS
+from holdfast.stores.sqlite.columns import FLOW, PARTS, PLAIN_PARTS, STATEMENTS, flow_array
 
 PREFIX = "holdfast_"
-_FILES = ("add", "tick", "extend", "read", "change", "fleet", "lock", "schedule", "event")
+_FILES = ("add", "tick", "extend", "read", "change", "fleet", "lock", "schedule", "event", "flow", "gate")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r":([a-z]\w*)")
+_WITHOUT_FLOW = {"{flow_columns}": "", "{flow_values}": "", "{flow}": ""}
+_WITH_FLOW = {
+    "{flow_columns}": "".join(f", {name}" for name in ("rank", *FLOW)),
+    "{flow_values}": "".join(f", j.{name}" for name in ("rank", *FLOW)),
+    "{flow}": f", {flow_array('NULL')}",
+    "{unless_flow}": "",
+}
 
 
 class Statement(NamedTuple):
@@ -28,7 +35,8 @@ class Statement(NamedTuple):
 class Statements:
     """Every statement, its tables under the prefix.
 
-    One that gives jobs is there twice: `name` gives all in one row, `name:plain` a row for each.
+    One that gives jobs is there twice: `name` gives all in one row, `name:plain` a row for each. Those on the
+    way of every job are there once more for namespaces in which flows are in use: `name:flow`.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -39,9 +47,14 @@ class Statements:
             f"{name}:plain": _filled(sql, {**PLAIN_PARTS, ", {situation}": "", **situation})
             for name, sql in found.items()
         }
-        self._texts = {name: prefixed(sql, prefix) for name, sql in (whole | plain).items()}
+        unless = {"{unless_flow}": " " + found["unless_flow"]}
+        texts = {name: _filled(sql, _WITHOUT_FLOW | unless) for name, sql in (whole | plain).items()}
+        texts |= {
+            f"{name}:flow": _filled(whole[name], _WITH_FLOW) for name in ("complete", "claim", "claimed")
+        }
+        self._texts = {name: prefixed(sql, prefix) for name, sql in texts.items()}
         self._ready: dict[tuple[str, str], Statement] = {}
-        self._claims: dict[int, Statement] = {}
+        self._claims: dict[tuple[int, str], Statement] = {}
 
     def get(self, name: str, conditions: str = "") -> Statement:
         """A statement; `conditions` narrow it, if it is one that can be narrowed."""
@@ -51,9 +64,9 @@ class Statements:
             self._ready[name, conditions] = found
         return found
 
-    def claim(self, queues: int) -> Statement:
+    def claim(self, queues: int, name: str = "claim") -> Statement:
         """The claim from so many queues, which it calls queue0, queue1 and so on."""
-        if queues not in self._claims:
+        if (queues, name) not in self._claims:
             turns = [
                 _filled(self._texts["chosen"], {"{turn}": str(place), "{queue}": f":queue{place}"})
                 for place in range(queues)
@@ -63,8 +76,8 @@ class Statements:
             else:
                 one_by_one = " UNION ALL ".join(f"SELECT * FROM ({turn})" for turn in turns)
                 chosen = _filled(self._texts["chosen_of_many"], {"{turns}": one_by_one})
-            self._claims[queues] = unnamed(_filled(self._texts["claim"], {"{chosen}": chosen}))
-        return self._claims[queues]
+            self._claims[queues, name] = unnamed(_filled(self._texts[name], {"{chosen}": chosen}))
+        return self._claims[queues, name]
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.events import SqliteEvents
 from holdfast.stores.sqlite.facts import facts
 from holdfast.stores.sqlite.fleet import SqliteFleet
+from holdfast.stores.sqlite.flow import SqliteFlow
 from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.locks import SqliteLocks
 from holdfast.stores.sqlite.namespaces import find_namespace, make_namespace
@@ -38,6 +39,7 @@ class SqliteSession:
         self.locks = SqliteLocks(database, ns)
         self.schedules = SqliteSchedules(database, ns)
         self.events = SqliteEvents(database, ns)
+        self.flow = SqliteFlow(database, ns)
         self.wakeups = SqliteWakeups(database, ns)
 
     async def close(self) -> None:

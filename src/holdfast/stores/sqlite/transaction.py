@@ -17,13 +17,42 @@ class Transaction:
     read.
     """
 
-    __slots__ = ("_connection", "now", "ns", "sql")
+    __slots__ = ("_connection", "_flows", "now", "ns", "sql", "wakes")
 
-    def __init__(self, connection: sqlite3.Connection, sql: Statements, ns: int, now: int) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        sql: Statements,
+        ns: int,
+        now: int,
+        flows: set[int] | None = None,
+    ) -> None:
         self._connection = connection
         self.sql = sql
         self.ns = ns
         self.now = now
+        self.wakes = False
+        """Whether others have something to do after it, beside those whom the caller knows of."""
+        self._flows = set[int]() if flows is None else flows
+
+    @property
+    def knows_flows(self) -> bool:
+        """Whether flows are known to be in use in the namespace; once they were, they always are."""
+        return self.ns in self._flows
+
+    def uses_flows(self) -> bool:
+        """Whether they are in use, looked up if that is not known."""
+        if not self.knows_flows and self.run("flow_mark").fetchone() is not None:
+            self.note_flows()
+        return self.knows_flows
+
+    def note_flows(self) -> None:
+        self._flows.add(self.ns)
+
+    def begin_flow(self) -> None:
+        """From now on flows are in use."""
+        self.run("flow_begin")
+        self.note_flows()
 
     def run(self, name: str, /, **parameters: Any) -> sqlite3.Cursor:
         """Executes a statement by its name; `ns` and `now` are there for every one."""

@@ -121,6 +121,7 @@ class SqliteTransactions:
             connection.execute("SAVEPOINT holdfast_join")
             try:
                 tx.ns = make_namespace(tx, namespace)
+                tx.uses_flows()
                 answer = work(tx)
             except BaseException:
                 # Whole or not at all, even if the caller catches this and commits.

@@ -39,6 +39,7 @@ class Writer:
         self._clock = clock
         self._tell = tell
         self._sql = statements(address.prefix)
+        self._flows: set[int] = set()
         self._urgent: deque[Call[Any]] = deque()
         self._ordinary: deque[Call[Any]] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -148,7 +149,7 @@ class Writer:
             calls.append(call)
             before = connection.total_changes
             try:
-                call.run(Transaction(connection, self._sql, call.ns, now))
+                call.run(Transaction(connection, self._sql, call.ns, now, self._flows))
             except Exception as error:  # noqa: BLE001  handed to its caller
                 call.error = translated(error, self._address.path)
                 if connection.total_changes != before or not connection.in_transaction:
@@ -161,7 +162,7 @@ class Writer:
         for call in calls:
             connection.execute("SAVEPOINT holdfast_call")
             try:
-                call.run(Transaction(connection, self._sql, call.ns, now))
+                call.run(Transaction(connection, self._sql, call.ns, now, self._flows))
             except Exception as error:
                 if not connection.in_transaction:
                     raise

@@ -25,7 +25,9 @@ CREATE TABLE holdfast_body (
     retry BLOB
 );
 
--- ready: 1 due and waiting, 0 waiting for its due time, NULL leased. worker and seq: who claimed it, by which tick.
+-- ready: 1 due and waiting, 0 waiting for its due time, NULL leased or parked. worker and seq: who claimed it, by which
+-- tick. rank: its place among the ready ones of its priority, the due time unless it has a fair key. turn: its place in its
+-- sequence. halts, after_any: 1 or NULL. gate: where it is parked.
 CREATE TABLE holdfast_job (
     pk INTEGER PRIMARY KEY,
     ns INTEGER NOT NULL,
@@ -34,6 +36,7 @@ CREATE TABLE holdfast_job (
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
     due INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
     ready INTEGER,
     state INTEGER NOT NULL DEFAULT 0,
     run INTEGER NOT NULL DEFAULT 0,
@@ -56,14 +59,28 @@ CREATE TABLE holdfast_job (
     progress_note TEXT,
     reason TEXT,
     error TEXT,
-    result BLOB
+    result BLOB,
+    limit_key TEXT,
+    fair_key TEXT,
+    sequence TEXT,
+    turn INTEGER,
+    halts INTEGER,
+    after_any INTEGER,
+    expires INTEGER,
+    unmet INTEGER,
+    gate TEXT
 );
 CREATE UNIQUE INDEX holdfast_job_id ON holdfast_job (ns, id);
 -- The last columns let claims, counts and looks at the next due time do without the table.
-CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, due, id, task, state, ready) WHERE ready = 1;
+CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, rank, id, task, state, ready) WHERE ready = 1;
 CREATE INDEX holdfast_job_later ON holdfast_job (ns, queue, due, state, ready) WHERE ready = 0;
 CREATE INDEX holdfast_job_leased ON holdfast_job (ns, worker, seq) WHERE worker IS NOT NULL;
 CREATE INDEX holdfast_job_asked ON holdfast_job (ns, worker, id, token, cancel_asked) WHERE cancel_asked = 1;
+CREATE INDEX holdfast_job_parked ON holdfast_job (ns, gate, queue, task, priority, rank, id, state) WHERE gate IS NOT NULL;
+CREATE INDEX holdfast_job_limit_key ON holdfast_job (ns, limit_key) WHERE limit_key IS NOT NULL AND worker IS NOT NULL;
+CREATE INDEX holdfast_job_turn ON holdfast_job (ns, sequence, turn) WHERE sequence IS NOT NULL;
+CREATE INDEX holdfast_job_sequence ON holdfast_job (ns, sequence) WHERE sequence IS NOT NULL AND worker IS NOT NULL;
+CREATE INDEX holdfast_job_expires ON holdfast_job (ns, expires, id) WHERE expires IS NOT NULL AND run = 0;
 
 -- ran_by: the worker of a plain success, whose attempt is told by this row and has none in holdfast_attempt.
 CREATE TABLE holdfast_done (
@@ -95,7 +112,16 @@ CREATE TABLE holdfast_done (
     progress_note TEXT,
     reason TEXT,
     error TEXT,
-    result BLOB
+    result BLOB,
+    rank INTEGER,
+    limit_key TEXT,
+    fair_key TEXT,
+    sequence TEXT,
+    turn INTEGER,
+    halts INTEGER,
+    after_any INTEGER,
+    expires INTEGER,
+    unmet INTEGER
 );
 CREATE UNIQUE INDEX holdfast_done_id ON holdfast_done (ns, id);
 CREATE INDEX holdfast_done_finished ON holdfast_done (ns, finished) WHERE state <> 6;

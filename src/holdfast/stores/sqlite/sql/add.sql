@@ -12,10 +12,10 @@ SELECT substr(:long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]'
 
 -- name: add_jobs
 -- Each under the number that its body got; those whose id is taken are left out.
-INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created)
+INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, rank, ready, created)
 SELECT :first + f.key, :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
        json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'),
-       json_extract(f.value, '$[4]') <= :now, :now
+       json_extract(f.value, '$[4]'), json_extract(f.value, '$[4]') <= :now, :now
 FROM json_each(:rows) AS f
 WHERE NOT EXISTS (SELECT 1 FROM holdfast_done WHERE ns = :ns AND id = json_extract(f.value, '$[0]'))
 ON CONFLICT (ns, id) DO NOTHING;
@@ -28,12 +28,27 @@ SELECT substr(p.long, json_extract(f.value, '$[5]'), json_extract(f.value, '$[6]
 FROM (SELECT :long AS long) AS p CROSS JOIN json_each(:rows) AS f;
 
 -- name: add_full_jobs
-INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created, key, tags, lease, timeout)
+INSERT INTO holdfast_job (pk, ns, id, task, queue, priority, due, ready, created, key, tags, lease, timeout, rank)
 SELECT :first + f.key, :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
        json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'),
        json_extract(f.value, '$[4]') <= :now, :now,
        json_extract(f.value, '$[11]'), json_extract(f.value, '$[12]'), json_extract(f.value, '$[13]'),
-       json_extract(f.value, '$[14]')
+       json_extract(f.value, '$[14]'), json_extract(f.value, '$[4]')
+FROM json_each(:rows) AS f;
+
+-- name: add_flow_jobs
+INSERT INTO holdfast_job (
+    pk, ns, id, task, queue, priority, due, ready, created, key, tags, lease, timeout, rank,
+    limit_key, fair_key, sequence, turn, halts, after_any, expires, unmet, gate
+)
+SELECT :first + f.key, :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
+       json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]'),
+       CASE WHEN json_extract(f.value, '$[23]') IS NULL THEN json_extract(f.value, '$[4]') <= :now END, :now,
+       json_extract(f.value, '$[11]'), json_extract(f.value, '$[12]'), json_extract(f.value, '$[13]'),
+       json_extract(f.value, '$[14]'), json_extract(f.value, '$[15]'), json_extract(f.value, '$[16]'),
+       json_extract(f.value, '$[17]'), json_extract(f.value, '$[18]'), json_extract(f.value, '$[19]'),
+       json_extract(f.value, '$[20]'), json_extract(f.value, '$[21]'), json_extract(f.value, '$[22]'),
+       json_extract(f.value, '$[24]'), json_extract(f.value, '$[23]')
 FROM json_each(:rows) AS f;
 
 -- name: added

@@ -33,6 +33,11 @@ SELECT :ns, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extra
 FROM json_each(:rows) WHERE true
 ON CONFLICT (ns, queue, state) DO UPDATE SET jobs = jobs + excluded.jobs;
 
+-- name: ended_by_id
+-- What waits for these finished jobs is told that they are gone, as if cancelled.
+SELECT json_group_array(json_array(id, queue, task, 7, limit_key, sequence, halts))
+FROM holdfast_done WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids));
+
 -- name: prunable
 SELECT json_group_array(json_array(id, queue, state, key)) FROM (
     SELECT id, queue, state, key FROM holdfast_done

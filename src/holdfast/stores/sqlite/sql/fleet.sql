@@ -41,8 +41,17 @@ WITH RECURSIVE
         SELECT (SELECT min(queue) FROM holdfast_job WHERE ns = :ns AND ready = 0 AND queue > name)
         FROM later WHERE name IS NOT NULL
     ),
+    waiting (name) AS (
+        SELECT min(queue) FROM holdfast_job WHERE ns = :ns AND gate = 'after'
+        UNION ALL
+        SELECT (SELECT min(queue) FROM holdfast_job WHERE ns = :ns AND gate = 'after' AND queue > name)
+        FROM waiting WHERE name IS NOT NULL
+    ),
     known (name) AS (
-        SELECT name FROM ready UNION SELECT name FROM later
+        SELECT name FROM ready UNION SELECT name FROM later UNION SELECT name FROM waiting
+        UNION SELECT l.queue FROM holdfast_line AS l WHERE l.ns = :ns AND EXISTS (
+            SELECT 1 FROM holdfast_job AS j
+            WHERE j.ns = :ns AND j.gate = l.gate AND j.queue = l.queue AND j.task = l.task)
         UNION SELECT queue FROM holdfast_job WHERE ns = :ns AND worker IS NOT NULL
         UNION SELECT name FROM holdfast_queue WHERE ns = :ns
     )

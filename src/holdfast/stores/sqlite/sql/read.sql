@@ -52,17 +52,20 @@ SELECT {records_done} FROM (
 SELECT coalesce(sum(jobs), 0) FROM holdfast_tally WHERE ns = :ns AND state = :state{conditions};
 
 -- name: count
-SELECT json_group_array(json_array(queue, state, jobs, due)) FROM (
-    SELECT queue, state, sum(jobs) AS jobs, sum(due) AS due FROM (
-        SELECT queue, state, count(*) AS jobs, count(*) AS due
+SELECT json_group_array(json_array(queue, state, jobs, due, parked)) FROM (
+    SELECT queue, state, sum(jobs) AS jobs, sum(due) AS due, sum(parked) AS parked FROM (
+        SELECT queue, state, count(*) AS jobs, count(*) AS due, 0 AS parked
         FROM holdfast_job WHERE ns = :ns AND ready = 1 GROUP BY queue, state
         UNION ALL
-        SELECT queue, state, count(*), sum(due <= :now)
+        SELECT queue, state, count(*), sum(due <= :now), 0
         FROM holdfast_job WHERE ns = :ns AND ready = 0 GROUP BY queue, state
         UNION ALL
-        SELECT queue, state, count(*), 0
+        SELECT queue, state, count(*), 0, count(*)
+        FROM holdfast_job WHERE ns = :ns AND gate IS NOT NULL GROUP BY queue, state
+        UNION ALL
+        SELECT queue, state, count(*), 0, 0
         FROM holdfast_job WHERE ns = :ns AND worker IS NOT NULL GROUP BY queue, state
         UNION ALL
-        SELECT queue, state, jobs, 0 FROM holdfast_tally WHERE ns = :ns AND jobs > 0
+        SELECT queue, state, jobs, 0, 0 FROM holdfast_tally WHERE ns = :ns AND jobs > 0
     ) GROUP BY queue, state ORDER BY queue, state
 );

@@ -44,14 +44,18 @@ async def why(it: Bench, job: JobRecord) -> str:
         (
             {"concurrency": 2, "rate": 50},
             5,
-            "Key 'ann' may have 2 running at once and 50 begun in 1 s, which is one every 0.02 s; "
-            "3 other jobs wait for that too.",
+            (
+                "Key 'ann' may have 2 running at once and 50 begun in 1 s, which is one every 0.02 s; "
+                "3 other jobs wait for that too."
+            ),
         ),
         (
             {"rate": 10, "per": 60, "burst": 3},
             5,
-            "Key 'ann' may have 10 begun in 60 s (after a pause 3 at once), which is one every 6 s; "
-            "1 other job waits for that too.",
+            (
+                "Key 'ann' may have 10 begun in 60 s (after a pause 3 at once), which is one every 6 s; "
+                "1 other job waits for that too."
+            ),
         ),
     ],
 )
@@ -98,8 +102,8 @@ async def test_a_dead_job_before_it_is_named_with_what_to_do() -> None:
         alive = await add(it)
         job = await add(it, after=(alive.id, dead.id))
         assert await why(it, job) == (
-            f"It comes after 2 jobs that are not done: {dead.id}, {alive.id}; {dead.id} is in the dead-letter "
-            "queue until you replay or discard it."
+            f"It comes after 2 jobs that are not done: {dead.id}, {alive.id}; {dead.id} is in the "
+            "dead-letter queue until you replay or discard it."
         )
 
 

@@ -81,8 +81,8 @@ async def _others(session: Session, record: JobRecord) -> Hindrance:
     }
     if awaited.held:
         return Hindrance(
-            "its batch is still open, so that more jobs can be added to it; if the program that filled it has "
-            f"died, close it: holdfast batches close {record.id}",
+            "its batch is still open, so that more jobs can be added to it; if the program that filled it "
+            f"has died, close it: holdfast batches close {record.id}",
             facts,
         )
     pending = await _pending(session.flow, record.id)
@@ -124,8 +124,8 @@ async def _turn(session: Session, sequence: str) -> Hindrance:
             f"sequence {sequence!r} waits for job {halting}, which had halted it and is tried again", facts
         )
     return Hindrance(
-        f"sequence {sequence!r} was halted by job {halting}, which failed for good; replay or discard that job, "
-        f"or go on without it: holdfast sequences proceed {sequence}",
+        f"sequence {sequence!r} was halted by job {halting}, which failed for good; replay or discard that "
+        f"job, or go on without it: holdfast sequences proceed {sequence}",
         facts,
     )
 

@@ -7,6 +7,7 @@ from holdfast.engine.context import Context, Transaction
 from holdfast.engine.events import GroupInfo, WaitingInfo
 from holdfast.engine.leader import LeaderInfo
 from holdfast.engine.lock_grant import Grant
+from holdfast.engine.partition import PartitionInfo
 from holdfast.model.cron import Cron, cron
 from holdfast.model.errors import (
     BlockingCallOnLoop,
@@ -30,6 +31,7 @@ from holdfast.model.errors import (
     NotInTransaction,
     NotOpen,
     OutcomeUnknown,
+    PartlyStored,
     PayloadTooLarge,
     ResultError,
     ResultNotKept,
@@ -126,6 +128,8 @@ __all__ = [
     "NotOpen",
     "OutcomeUnknown",
     "Page",
+    "PartitionInfo",
+    "PartlyStored",
     "PayloadTooLarge",
     "QueueInfo",
     "ResultError",

@@ -1,6 +1,7 @@
 """Three partitions keep the promises of one store, but for those that are named here."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -29,20 +30,20 @@ def subject(found: Layout) -> Subject:
 class NoOneLog:
     """Each partition has a log of its own: positions seen over all of them have gaps."""
 
-    test_an_event_comes_back_as_it_was_appended = None
-    test_positions_have_no_gap_and_versions_count_for_each_aggregate = None
-    test_reading_goes_on_behind_a_position_and_keeps_to_topic_and_aggregate = None
-    test_events_of_another_namespace_are_neither_seen_nor_counted = None
-    test_only_old_events_that_were_passed_are_pruned = None
-    test_positions_and_versions_go_on_growing_when_events_are_pruned = None
+    test_an_event_comes_back_as_it_was_appended: Any = None
+    test_positions_have_no_gap_and_versions_count_for_each_aggregate: Any = None
+    test_reading_goes_on_behind_a_position_and_keeps_to_topic_and_aggregate: Any = None
+    test_events_of_another_namespace_are_neither_seen_nor_counted: Any = None
+    test_only_old_events_that_were_passed_are_pruned: Any = None
+    test_positions_and_versions_go_on_growing_when_events_are_pruned: Any = None
 
 
 class NoOneScopeOfKeys:
     """A key is held in its partition: these have the same one in two queues, or in a queue and a schedule."""
 
-    test_every_name_works_wherever_a_name_is_taken = None
-    test_the_holder_of_a_key_is_the_answer = None
-    test_jobs_are_added_with_the_write_and_taken_ones_left_out = None
+    test_every_name_works_wherever_a_name_is_taken: Any = None
+    test_the_holder_of_a_key_is_the_answer: Any = None
+    test_jobs_are_added_with_the_write_and_taken_ones_left_out: Any = None
 
 
 class TestQueuesInOnePartition(NoOneLog, StoreConformance, WakeupPromises):

@@ -22,6 +22,7 @@ from holdfast.store.fleet import FleetStore
 from holdfast.store.flow import FlowStore
 from holdfast.store.jobs import JobStore
 from holdfast.store.locks import LockStore
+from holdfast.store.partitions import Partitioned, PartitionedSession
 from holdfast.store.schedules import ScheduleStore
 from holdfast.store.schema import Migrations, Roles
 from holdfast.store.session import Session, Store
@@ -36,6 +37,8 @@ __all__ = [
     "JobStore",
     "LockStore",
     "Migrations",
+    "Partitioned",
+    "PartitionedSession",
     "Roles",
     "ScheduleStore",
     "Session",

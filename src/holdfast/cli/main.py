@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from holdfast import __version__
+from holdfast.cli.batches import batches
 from holdfast.cli.bench import bench
 from holdfast.cli.demo.command import demo
 from holdfast.cli.dlq import dlq
@@ -21,11 +22,13 @@ from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
 from holdfast.cli.events import events
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.leader import leader
+from holdfast.cli.limits import limits
 from holdfast.cli.migrate import migrate
 from holdfast.cli.partitions import partitions
 from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
+from holdfast.cli.sequences import sequences
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
@@ -90,6 +93,7 @@ def cli() -> None:
 
 
 for command in (
+    batches,
     bench,
     demo,
     dlq,
@@ -98,11 +102,13 @@ for command in (
     events,
     jobs,
     leader,
+    limits,
     migrate,
     partitions,
     queues,
     scheduler,
     schedules,
+    sequences,
     stats,
     why,
     worker,

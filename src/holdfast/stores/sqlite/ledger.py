@@ -5,15 +5,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.model.flow import LimitRecord, Scope, gate
+from holdfast.model.flow import LimitRecord, gate
 from holdfast.stores.sqlite.feed import as_json
-from holdfast.stores.sqlite.limits import Limits
+from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK, Limits
 from holdfast.stores.sqlite.transaction import Transaction
 
 MOST = 1_000
 """So many jobs are freed from a gate at once, or looked at for a claim beyond those that it takes."""
 
-_KEY = f"{Scope.KEY}:"
 _decode_places = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 _decode_rates = msgspec.json.Decoder(list[tuple[str, int]]).decode
 _decode_counts = msgspec.json.Decoder(list[int]).decode
@@ -37,8 +36,8 @@ class Ledger:
         limits = self._limits.of_places
         if any(limit.concurrency is not None for limit in limits):
             for queue, task, jobs in _decode_places(self._tx.row("leased_by_place")[0]):
-                self._leased[gate(Scope.QUEUE, queue)] += jobs
-                self._leased[gate(Scope.TASK, task)] += jobs
+                self._leased[QUEUE + queue] += jobs
+                self._leased[TASK + task] += jobs
         self._read_rates([gate(limit.scope, limit.name) for limit in limits if limit.interval])
 
     def _read_rates(self, gates: list[str]) -> None:
@@ -52,9 +51,9 @@ class Ledger:
         if fresh and self._counts_keys:
             counts = _decode_counts(self._tx.row("keys_leased", keys=as_json(fresh))[0])
             for key, jobs in zip(fresh, counts, strict=True):
-                self._leased[gate(Scope.KEY, key)] = jobs
+                self._leased[KEY + key] = jobs
         if fresh and self._rates_keys:
-            self._read_rates([gate(Scope.KEY, key) for key in fresh])
+            self._read_rates([KEY + key for key in fresh])
         return fresh
 
     def room(self, name: str, limit: LimitRecord) -> int:
@@ -82,9 +81,9 @@ class Ledger:
     def pass_through(self, gates: list[tuple[str, LimitRecord]], key: str | None) -> None:
         """Counts a job that is claimed, also at its key if only other tasks have a limit there."""
         if key is not None:
-            self._leased[gate(Scope.KEY, key)] += 1
+            self._leased[KEY + key] += 1
         for name, limit in gates:
-            if not name.startswith(_KEY):
+            if not name.startswith(KEY):
                 self._leased[name] += 1
             if limit.interval:
                 self._last[name] = max(self._last.get(name, 0), self._tx.now) + limit.interval

@@ -8,7 +8,12 @@ from holdfast.model.flow import LimitRecord, Scope, gate
 from holdfast.model.records import Want
 from holdfast.stores.sqlite.transaction import Transaction
 
+QUEUE, TASK, KEY = f"{Scope.QUEUE}:", f"{Scope.TASK}:", f"{Scope.KEY}:"
+"""How the names of gates begin."""
+
+_EACH_KEY = f"{Scope.EACH_KEY}:"
 _REMEMBERED = 64
+_MOST_GATES = 10_000
 
 
 class Limits:
@@ -16,33 +21,32 @@ class Limits:
 
     def __init__(self, records: Sequence[LimitRecord] = ()) -> None:
         self.records = records
-        self._of = {(record.scope, record.name): record for record in records}
+        self._of = {gate(record.scope, record.name): record for record in records}
         holding = [record for record in records if record.holds_back]
         self.of_places = [record for record in holding if record.scope in (Scope.QUEUE, Scope.TASK)]
         self.of_keys = [record for record in holding if record.scope in (Scope.KEY, Scope.EACH_KEY)]
-        self._places: dict[tuple[str, str], list[tuple[str, LimitRecord]]] = {}
+        self._gates: dict[tuple[str, str, str | None], list[tuple[str, LimitRecord]]] = {}
 
     def of_gate(self, name: str, task: str) -> LimitRecord | None:
         """The limit of a gate for jobs of a task, if it can hold them back."""
-        scope, _, rest = name.partition(":")
-        limit = self._of.get((Scope(scope), rest))
-        if limit is None and scope == Scope.KEY:
-            limit = self._of.get((Scope.EACH_KEY, task))
+        limit = self._of.get(name)
+        if limit is None and name.startswith(KEY):
+            limit = self._of.get(_EACH_KEY + task)
         return limit if limit is not None and limit.holds_back else None
 
     def gates(self, queue: str, task: str, key: str | None) -> list[tuple[str, LimitRecord]]:
         """The gates of a job that can hold it back."""
-        found = self._places.get((queue, task))
+        if not self.of_keys:
+            key = None
+        found = self._gates.get((queue, task, key))
         if found is None:
-            names = gate(Scope.QUEUE, queue), gate(Scope.TASK, task)
+            names = [QUEUE + queue, TASK + task, *([] if key is None else [KEY + key])]
             limits = ((name, self.of_gate(name, task)) for name in names)
             found = [(name, limit) for name, limit in limits if limit is not None]
-            self._places[queue, task] = found
-        if key is None or not self.of_keys:
-            return found
-        name = gate(Scope.KEY, key)
-        limit = self.of_gate(name, task)
-        return found if limit is None else [*found, (name, limit)]
+            if len(self._gates) >= _MOST_GATES:
+                self._gates.clear()
+            self._gates[queue, task, key] = found
+        return found
 
     def may_hold(self, want: Want) -> bool:
         """Whether any can hold back jobs that are wanted."""
@@ -53,7 +57,7 @@ class Limits:
         )
 
     def weight(self, key: str) -> float:
-        limit = self._of.get((Scope.KEY, key))
+        limit = self._of.get(KEY + key)
         return 1.0 if limit is None else limit.weight
 
 

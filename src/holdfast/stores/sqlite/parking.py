@@ -6,15 +6,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.model.flow import LimitRecord, Scope, gate
+from holdfast.model.flow import LimitRecord, gate
 from holdfast.model.records import Want
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.ledger import MOST, Ledger
-from holdfast.stores.sqlite.limits import Standing
+from holdfast.stores.sqlite.limits import KEY, Standing
 from holdfast.stores.sqlite.transaction import Transaction
 
 SEQUENCE = "sequence:"
-_KEY = f"{Scope.KEY}:"
 _SPARE = 50
 _SMALLEST_PAGE = 50
 
@@ -77,7 +76,7 @@ class Claim:
         if self._limits.of_keys:
             fresh = self._ledger.learn_keys(each.key for each in found if each.key is not None)
             if fresh and (self._limits.of_places or self._has_sequences):
-                self._note_lines(gate(Scope.KEY, key) for key in fresh)
+                self._note_lines(KEY + key for key in fresh)
         sequences = {each.sequence for each in found if each.sequence is not None} - self._turns.keys()
         if sequences:
             asked = sorted(sequences)
@@ -150,7 +149,7 @@ class Claim:
         """Frees the first jobs of lines that have room, and some more."""
         if not lines:
             return
-        self._ledger.learn_keys(name.removeprefix(_KEY) for name, *_ in lines if name.startswith(_KEY))
+        self._ledger.learn_keys(name.removeprefix(KEY) for name, *_ in lines if name.startswith(KEY))
         freed: defaultdict[int, list[Line]] = defaultdict(list)
         settled: list[tuple[str, str, str, int | None]] = []
         sequences: set[str] = set()

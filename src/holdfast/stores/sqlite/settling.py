@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.model.flow import Scope, gate
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import as_json
+from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK
 from holdfast.stores.sqlite.parking import SEQUENCE
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -63,9 +63,9 @@ def mark(tx: Transaction, gates: Iterable[str]) -> None:
 
 
 def _gates(job: Ended) -> list[str]:
-    names = [gate(Scope.QUEUE, job.queue), gate(Scope.TASK, job.task)]
+    names = [QUEUE + job.queue, TASK + job.task]
     if job.limit_key is not None:
-        names.append(gate(Scope.KEY, job.limit_key))
+        names.append(KEY + job.limit_key)
     if job.sequence is not None:
         names.append(SEQUENCE + job.sequence)
     return names

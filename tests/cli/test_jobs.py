@@ -103,9 +103,10 @@ def test_json_has_steady_keys() -> None:
     assert job["due"].endswith("Z")
     assert set(asked("why", job["id"])) == {"id", "sentence", "facts"}
     assert set(asked("stats")) == {
-        *("by_state", "queued", "scheduled", "in_progress", "completed", "failed", "cancelled", "by_queue"),
+        *("by_state", "queued", "parked", "scheduled", "in_progress", "completed", "failed", "cancelled"),
+        "by_queue",
     }
-    assert set(asked("queues", "list")["queues"][0]) == {"name", "paused", "counts"}
+    assert set(asked("queues", "list")["queues"][0]) == {"name", "paused", "weight", "counts"}
     assert asked("workers") == {"workers": []}
 
 

@@ -136,3 +136,37 @@ def test_a_halted_sequence_is_listed_and_goes_on(shop: Shop) -> None:
     assert shop.asked("jobs", "show", waiting)["job"]["state"] == "success"
     assert shop.refused("sequences", "proceed", "account") == (1, "sequence account is not halted")
     assert shop.refused("sequences", "proceed", "a b")[0] == 2
+
+
+def test_a_job_shows_its_keys_and_what_it_waits_for(shop: Shop) -> None:
+    shop.done("limits", "set", "--key", "ann", "--concurrency", "1")
+    shop.done("limits", "pause", "--key", "ann")
+    task = shop.work.using(limit_key="ann", fair_key="bob", sequence_key="account", expires=3600)
+    first = shop.do(task.enqueue)
+    second = shop.do(lambda: shop.work.using(after=[first]).enqueue())
+    plain = shop.do(lambda: shop.work.using(delay=60).enqueue())
+    shop.drain()
+    found = shop.asked("jobs", "show", first.id)["job"]
+    names = ("limit_key", "fair_key", "sequence_key", "on_failure", "waits_for")
+    assert [found[name] for name in names] == ["ann", "bob", "account", "continue", "key ann"]
+    assert found["expires"].endswith("Z")
+    shown = shop.done("jobs", "show", second.id)
+    assert "waits_for    other jobs" in shown
+    assert "comes_after  1" in shown
+    assert "not_done     1" in shown
+    assert f"It comes after 1 job that is not done: {first.id}" in shown
+    assert "limit_key" not in shop.asked("jobs", "show", plain.id)["job"]
+
+
+def test_queues_and_stats_count_what_is_parked(shop: Shop) -> None:
+    shop.done("limits", "set", "--queue", "default", "--weight", "2.5")
+    shop.done("limits", "pause", "--task", "work")
+    shop.do(shop.work.enqueue)
+    shop.drain()
+    [queue] = shop.asked("queues", "list")["queues"]
+    assert (queue["weight"], queue["counts"]["queued"], queue["counts"]["parked"]) == (2.5, 1, 1)
+    header, row = shop.done("queues", "list").splitlines()
+    assert header.split()[:5] == ["queue", "is", "weight", "queued", "parked"]
+    assert row.split()[:5] == ["default", "open", "2.5", "1", "1"]
+    assert shop.asked("stats")["parked"] == 1
+    assert shop.done("stats").splitlines()[1].split()[:3] == ["all", "1", "1"]

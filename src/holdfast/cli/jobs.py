@@ -11,6 +11,7 @@ from holdfast.cli.access import as_json, opened, resolve, store_options
 from holdfast.cli.errors import WrongUse
 from holdfast.cli.output import cell, console, say, show_facts, show_json, show_table
 from holdfast.cli.run import run
+from holdfast.cli.waiting import flow_of
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import State
 
@@ -90,11 +91,12 @@ def show(store: str | None, namespace: str | None, as_json: bool, id: str) -> No
             history = await app.history(job.id)
             explanation = await app.explain(job.id)
             partition = await app.partitions.of_job(job.id)
+            flow = await flow_of(app, job.id)
         if as_json:
-            document = {"job": job_document(job), "attempts": history, "explanation": explanation}
+            document = {"job": {**job_document(job), **flow}, "attempts": history, "explanation": explanation}
             show_json(document if partition is None else {**document, "partition": partition})
             return
-        shown = {**_facts(job), "partition": partition}
+        shown = {**_facts(job), **flow, "partition": partition}
         facts = {name: value for name, value in shown.items() if value not in (None, "", 0, False)}
         show_facts(facts)
         say("")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from holdfast.cli.access import as_json, opened, store_options
 from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
+from holdfast.model.flow import Scope
 from holdfast.model.overview import Counts
 
-GROUPS = ("queued", "scheduled", "in progress", "completed", "failed", "cancelled")
+GROUPS = ("queued", "parked", "scheduled", "in progress", "completed", "failed", "cancelled")
 
 
 def _groups(counts: Counts) -> tuple[int, ...]:
     """The counts of a queue in the order of GROUPS."""
-    waiting = (counts.queued, counts.scheduled, counts.in_progress)
-    return (*waiting, counts.completed, counts.failed, counts.cancelled)
+    live = (counts.queued, counts.parked, counts.scheduled, counts.in_progress)
+    return (*live, counts.completed, counts.failed, counts.cancelled)
 
 
 @click.group()
@@ -27,16 +30,27 @@ def queues() -> None:
 @as_json
 @store_options
 def list_queues(store: str | None, namespace: str | None, as_json: bool) -> None:
-    """List queues with their counts."""
+    """List queues with their counts. Of those queued, some may be parked: something holds them back."""
 
     async def work() -> None:
         async with opened(store, namespace) as app:
             found = await app.queues.list()
+            limits = await app.client.session.flow.limits()
+        weights = {limit.name: limit.weight for limit in limits if limit.scope is Scope.QUEUE}
         if as_json:
-            show_json({"queues": found})
+            documents = [{**asdict(queue), "weight": weights.get(queue.name, 1.0)} for queue in found]
+            show_json({"queues": documents})
             return
-        rows = ((queue.name, "paused" if queue.paused else "open", *_groups(queue.counts)) for queue in found)
-        show_table(("queue", "is", *GROUPS), rows, nothing="No queues yet.")
+        rows = (
+            (
+                queue.name,
+                "paused" if queue.paused else "open",
+                f"{weights.get(queue.name, 1.0):g}",
+                *_groups(queue.counts),
+            )
+            for queue in found
+        )
+        show_table(("queue", "is", "weight", *GROUPS), rows, nothing="No queues yet.")
 
     run(work())
 

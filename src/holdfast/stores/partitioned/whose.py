@@ -5,7 +5,7 @@ Drivers are asked by what they have, not by their types: none of them need be in
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 Database = tuple[str, str, str]
@@ -65,10 +65,12 @@ def _psycopg(connection: Any) -> Database | None:
 
 
 def _asyncpg(connection: Any) -> Database | None:
-    address, params = getattr(connection, "_addr", None), getattr(connection, "_params", None)
-    if not isinstance(address, tuple) or params is None:
+    address: Any = getattr(connection, "_addr", None)
+    params: Any = getattr(connection, "_params", None)
+    if params is None or not isinstance(address, tuple):
         return None
-    return "postgresql", _server(address[0], address[1]), params.database
+    host, port = cast("tuple[str, int]", address)
+    return "postgresql", _server(host, port), params.database
 
 
 def _server(host: str | None, port: int | None) -> str:

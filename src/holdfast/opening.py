@@ -17,6 +17,7 @@ from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import ConfigurationError, NotOpen
+from holdfast.model.partition import is_in_memory
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
@@ -153,7 +154,7 @@ class Opening:
 
     async def _connect(self) -> Client:
         settings, store = self._settings(), self.store
-        if self.is_of_handler and settings.store.startswith("memory:"):
+        if self.is_of_handler and is_in_memory(settings.store):
             raise ConfigurationError(
                 "this handler runs in a process of its own and cannot reach a store in the memory of its "
                 "worker; use ctx.enqueue(task.call(...)), or a store that processes share, such as "

@@ -15,7 +15,7 @@ from holdfast.cli.output import warn
 from holdfast.engine.client import Page
 from holdfast.model.job import Job
 from holdfast.model.names import known_id
-from holdfast.model.partition import parse as layout_of
+from holdfast.model.partition import store_urls
 from holdfast.stores.sqlite.address import parse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,17 +44,13 @@ async def opened(
     """
     app = Holdfast(store, namespace=namespace)
     if not may_make:
-        for url in _urls(app.settings.store):
+        for url in store_urls(app.settings.store):
             _check_file(url)
     async with app:
         with app.partitions.tolerating() as missing:
             yield app
         for error in missing.values():
             warn(f"{error}; what it has is left out")
-
-
-def _urls(store: str) -> list[str]:
-    return [each.url for each in layout_of(store).partitions] if store.startswith("partition:") else [store]
 
 
 def _check_file(url: str) -> None:

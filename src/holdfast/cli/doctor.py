@@ -16,6 +16,7 @@ from holdfast.cli.run import run
 from holdfast.config import CODE, Loaded, load
 from holdfast.model.errors import HoldfastError
 from holdfast.model.masking import mask, mask_url
+from holdfast.model.partition import store_urls
 from holdfast.model.settings import Settings
 from holdfast.store import Store
 from holdfast.stores import open_store
@@ -100,7 +101,7 @@ async def _examine_store(store: Store, settings: Settings, findings: Findings) -
 def _is_made_unasked(settings: Settings) -> bool:
     """Whether the first use of the store makes its tables."""
     if settings.auto_migrate is None:
-        return settings.store.startswith(("sqlite:", "memory:"))
+        return all(url.startswith(("sqlite:", "memory:")) for url in store_urls(settings.store))
     return settings.auto_migrate
 
 

@@ -16,6 +16,7 @@ from holdfast.cli.load import load_app
 from holdfast.cli.output import say, show_json
 from holdfast.cli.run import run
 from holdfast.model.errors import UnknownTask
+from holdfast.model.partition import is_in_memory
 from holdfast.task import Task
 
 
@@ -48,7 +49,7 @@ def enqueue(
     args, kwargs = parse_arguments(arguments)
     application = load_app(app).configured(store=store, namespace=namespace)
     call = find_task(application, task).using(tags=tags or None, **options).call(*args, **kwargs)
-    if application.settings.store.startswith("memory:"):
+    if is_in_memory(application.settings.store):
         raise WrongUse("a job in memory:// would be gone when this command ends; name another with --store.")
 
     async def work() -> None:

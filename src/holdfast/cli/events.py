@@ -19,6 +19,7 @@ from holdfast.engine.events import MOST_LISTED, GroupInfo, WaitingInfo
 from holdfast.model.errors import GroupGone
 from holdfast.model.events import Event
 from holdfast.model.names import check_id
+from holdfast.model.partition import is_in_memory
 
 EVENT_COLUMNS = ("position", "at", "topic", "type", "aggregate", "version", "id", "data")
 GROUP_COLUMNS = ("group", "topic", "offset", "behind", "waiting", "parked")
@@ -229,7 +230,7 @@ def emit(store: str | None, namespace: str | None, as_json: bool, data: str, **g
 
     async def work() -> None:
         async with opened(store, namespace, may_make=True) as app:
-            if app.settings.store.startswith("memory:"):
+            if is_in_memory(app.settings.store):
                 raise WrongUse(
                     "an event in memory:// would be gone when this command ends; name another with --store."
                 )

@@ -18,6 +18,7 @@ from holdfast.engine.identity import worker_record
 from holdfast.engine.outage import Outage, reached
 from holdfast.engine.partition_declaring import make_declaring
 from holdfast.engine.signals import listening
+from holdfast.model.partition import is_in_memory
 from holdfast.store import Session, Store
 from holdfast.store.partitions import Partitioned
 from holdfast.telemetry import logs
@@ -39,7 +40,7 @@ def scheduler(app: str, lease: float | None, store: str | None, namespace: str |
     with leaving_on_signals():
         application = load_app(app).configured(store=store, namespace=namespace, leader_lease_seconds=lease)
         logs.configure(application.settings)
-        if application.settings.store.startswith("memory:"):
+        if is_in_memory(application.settings.store):
             raise WrongUse(
                 "what is fired in this process's memory:// is run by nobody; name another store with --store."
             )

@@ -21,6 +21,7 @@ from holdfast.cli.recurrence import describe, document, duration, make_recurrenc
 from holdfast.cli.run import run
 from holdfast.model.cron import Cron
 from holdfast.model.errors import ScheduleGone, VersionConflict
+from holdfast.model.partition import is_in_memory
 from holdfast.model.plan import ScheduleInfo
 from holdfast.model.recurrence import Anchor, Recurrence
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap
@@ -129,7 +130,7 @@ def add(
     args, kwargs = parse_arguments(arguments)
     application = load_app(app).configured(store=store, namespace=namespace)
     call = find_task(application, task).using(queue=queue, priority=priority, tags=tags or None)
-    if application.settings.store.startswith("memory:"):
+    if is_in_memory(application.settings.store):
         raise WrongUse(
             "a schedule in memory:// would be gone when this command ends; name another with --store."
         )

@@ -186,6 +186,16 @@ def layout(
     return Layout(parts, home or next(iter(stores)), tuple(queues), tuple(topics))
 
 
+def store_urls(url: str) -> list[str]:
+    """The URLs of all stores that a URL means: those of its partitions, or itself."""
+    return [each.url for each in parse(url).partitions] if url.startswith(f"{SCHEME}:") else [url]
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether a part of it is in the memory of this process, where no other finds it."""
+    return any(each.startswith("memory:") for each in store_urls(url))
+
+
 def as_url(found: Layout) -> str:
     """The layout as a URL, which `parse` reads."""
     said = [(each.name, each.url) for each in found.partitions]

@@ -32,7 +32,7 @@ def database_of(connection: Any) -> Database | None:
     """The database of a connection of sqlite3, psycopg, asyncpg, or SQLAlchemy or Django on top of them."""
     for plain in _under(connection):
         with contextlib.suppress(Exception):  # whatever a driver does not tell is not known
-            if (found := _sqlite(plain) or _psycopg(plain) or _asyncpg(plain)) is not None:
+            if (found := _sqlite(plain) or _psycopg(plain) or _asyncpg(plain) or _session(plain)) is not None:
                 return found
     return None
 
@@ -71,6 +71,17 @@ def _asyncpg(connection: Any) -> Database | None:
         return None
     host, port = cast("tuple[str, int]", address)
     return "postgresql", _server(host, port), params.database
+
+
+def _session(connection: Any) -> Database | None:
+    """A session of SQLAlchemy takes its connection when it needs one, but knows from where."""
+    bind = getattr(connection, "get_bind", None)
+    if bind is None:
+        return None
+    url = bind().engine.url
+    if url.drivername.startswith(_POSTGRES):
+        return "postgresql", _server(url.host, url.port), url.database
+    return ("sqlite", "", str(Path(url.database).resolve())) if url.drivername.startswith("sqlite") else None
 
 
 def _server(host: str | None, port: int | None) -> str:

@@ -15,6 +15,7 @@ from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
+from holdfast.engine.partition import placing
 from holdfast.engine.partition_enqueuer import make_enqueuer
 from holdfast.engine.results import Results
 from holdfast.model.errors import (
@@ -95,6 +96,7 @@ class Client:
         self._jobs = session.jobs
         self._clock = clock
         self._emitter = Emitter(session.events, settings.enqueue_timeout_seconds)
+        self._place = placing(session)
         self._enqueuer = make_enqueuer(
             session, batch=settings.batch, timeout=settings.enqueue_timeout_seconds
         )
@@ -119,7 +121,8 @@ class Client:
 
     async def submit(self, call: Call) -> Job[Any]:
         """Stores the job of a call; the job as it then stands."""
-        return self.job((await self.enqueue(call.to_new_job(new_id()))).record)
+        [job] = self._place([call.to_new_job(new_id())])
+        return self.job((await self.enqueue(job)).record)
 
     async def enqueue_many(
         self, calls: Iterable[Call], *, events: Sequence[Event[Any]] = ()
@@ -134,12 +137,12 @@ class Client:
         if events:
             return await self._enqueue_with(_new_jobs(checked), events)
         size = self.settings.batch
-        batches = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
+        parts = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
         # The first of two jobs with one key is the one that counts; and jobs may come after each other.
         is_keyed = any(call.options.is_ordered for call in checked if call.options is not NO_OPTIONS)
         made: list[Job[Any]] = []
         refused: tuple[NewJob, Added] | None = None
-        async for answers in self._enqueuer.add_many(batches, in_order=is_keyed):
+        async for answers in self._enqueuer.add_many(map(self._place, parts), in_order=is_keyed):
             for job, added in answers:
                 if added.conflict is not None:
                     refused = refused or (job, added)

@@ -16,6 +16,7 @@ from holdfast.model.events import EventRecord
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.names import check_name, known_id
 from holdfast.model.partition import whole_position
+from holdfast.model.records import NewJob
 from holdfast.store import Session
 from holdfast.store.partitions import PartitionedSession
 
@@ -49,6 +50,15 @@ async def each_part(session: Session, ask: Callable[[Session], Awaitable[T]]) ->
     if isinstance(session, PartitionedSession):
         return [*(await session.each(ask)).items()]
     return [(None, await ask(session))]
+
+
+def placing(session: Session) -> Callable[[list[NewJob]], list[NewJob]]:
+    """What gives jobs whose ids were just drawn ids that tell their partition, if there are several."""
+    return session.placed if isinstance(session, PartitionedSession) else _as_they_are
+
+
+def _as_they_are(jobs: list[NewJob]) -> list[NewJob]:
+    return jobs
 
 
 def seen_from_outside(session: Session, partition: str | None, record: EventRecord) -> EventRecord:

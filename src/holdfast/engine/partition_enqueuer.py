@@ -17,7 +17,7 @@ Answers = list[tuple[NewJob, Added]]
 
 
 class PartitionedEnqueuer:
-    """One enqueuer for each partition. Fresh jobs get ids that tell where they are."""
+    """One enqueuer for each partition."""
 
     def __init__(self, session: PartitionedSession, *, batch: int, timeout: float) -> None:
         self._session = session
@@ -29,7 +29,7 @@ class PartitionedEnqueuer:
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         """Stores the jobs: those of one partition in one commit. PartlyStored if some of them failed."""
-        return [added for _, added in await self._add(self._session.placed(jobs), [])]
+        return [added for _, added in await self._add(jobs, [])]
 
     async def add_many(self, batches: Iterable[list[NewJob]], *, in_order: bool) -> AsyncGenerator[Answers]:
         """Stores batches, one commit after the other in each partition; the answers in order.
@@ -41,13 +41,13 @@ class PartitionedEnqueuer:
         given = iter(batches)
         while some := list(islice(given, len(self._enqueuers))):
             jobs = [job for batch in some for job in batch]
-            yield await self._add(self._session.placed(jobs), stored)
+            yield await self._add(jobs, stored)
 
     async def close(self) -> None:
         for enqueuer in self._enqueuers.values():
             await enqueuer.close()
 
-    async def _add(self, jobs: list[NewJob], stored: list[str]) -> Answers:
+    async def _add(self, jobs: Sequence[NewJob], stored: list[str]) -> Answers:
         places = await self._sorted_out(jobs)
         added: dict[int, Added] = {}
         faults: list[BaseException] = []

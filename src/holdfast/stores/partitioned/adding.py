@@ -31,22 +31,23 @@ async def sorted_out(crowd: Crowd, jobs: Sequence[NewJob]) -> dict[str, list[int
     of_id = crowd.layout.of_id
     doubtful = [job.id for job in jobs if not job.fresh and of_id(job.id) is None]
     links = {job.id: linked for job in jobs if (linked := _linked(job))}
-    wanted = [*doubtful, *(each for linked in links.values() for each in linked)]
+    here = {job.id for job in jobs}
+    wanted = [*doubtful, *(each for linked in links.values() for each in linked if each not in here)]
     known = await crowd.locate(wanted) if wanted else {}
     chosen: dict[str, str] = {}
     places: dict[str, list[int]] = {}
     for place, job in enumerate(jobs):
-        name = chosen.get(job.id)
-        if name is None:
-            name = known.get(job.id) or _beside(job, links.get(job.id, ()), {**known, **chosen})
-            chosen[job.id] = name = name or of_id(job.id) or crowd.layout.of_queue(job.queue)
+        name = chosen.get(job.id) or known.get(job.id)
+        if name is None and job.id in links:
+            name = _beside(job, links[job.id], {**known, **chosen})
+        chosen[job.id] = name = name or of_id(job.id) or crowd.layout.of_queue(job.queue)
         places.setdefault(name, []).append(place)
     return places
 
 
 def _linked(job: NewJob) -> tuple[str, ...]:
     """The jobs that a job waits for, or that shall wait for it."""
-    flow = getattr(job, "flow", None)
+    flow = job.flow
     if flow is None:
         return ()
     return (*flow.after, *(() if flow.before is None else (flow.before,)))

@@ -63,7 +63,10 @@ class Batch:
         self._is_closed = False
 
     async def add(self, *calls: Call) -> list[Job[Any]]:
-        """Stores jobs of the batch; they may begin at once."""
+        """Stores jobs of the batch; they may begin at once.
+
+        A call whose key is taken gives the job that has the key, which does not become part of the batch.
+        """
         if self._is_closed:
             raise StateConflict(f"batch {self.id} is closed; make another one")
         checked = check_calls(calls)

@@ -70,7 +70,10 @@ class Limits:
         await self._session().flow.remove(*_target(queue, task, key, each_key))
 
     async def pause(self, *, task: str | None = None, key: str | None = None) -> None:
-        """Lets no job of a task, or of a key, begin. Those that are running go on."""
+        """Lets no job of a task, or of a key, begin. Those that are running go on.
+
+        For queues there is `app.queues.pause`.
+        """
         await self._set_paused(_target(None, task, key, each_key=False), paused=True)
 
     async def resume(self, *, task: str | None = None, key: str | None = None) -> None:

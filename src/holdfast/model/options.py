@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 from uuid import UUID
 
 from holdfast.model.errors import InvalidJob
 from holdfast.model.flow import NewFlow
-from holdfast.model.names import check_id, check_name
+from holdfast.model.names import check_id, check_name, known_id
 from holdfast.model.retry import RetryStrategy, encode_retry
 from holdfast.model.timing import SECOND, Seconds, instant, micros
 
@@ -189,15 +189,21 @@ def check_on_failure(value: object) -> bool | None:
     return value == "halt"
 
 
-def check_after(values: Sequence[Named | str | UUID]) -> tuple[str, ...]:
+def check_after(values: object) -> tuple[str, ...]:
     """The ids of jobs, each once; InvalidJob for too many or a bad one."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidJob("after", "give a list of jobs or ids")
-    ids = (each if isinstance(each, str | UUID) else getattr(each, "id", each) for each in values)
-    checked = tuple(dict.fromkeys(check_id(each, "after") for each in ids))
+    checked = tuple(dict.fromkeys(_id_of(each) for each in cast("Sequence[object]", values)))
     if len(checked) > MOST_AFTER:
         raise InvalidJob("after", f"{len(checked)} jobs are more than {MOST_AFTER}; put them into a batch")
     return checked
+
+
+def _id_of(value: object) -> str:
+    found = known_id(value if isinstance(value, str | UUID) else getattr(value, "id", None))
+    if found is None:
+        raise InvalidJob("after", f"{ascii(value)[:60]} is neither a job that was enqueued nor the id of one")
+    return found
 
 
 def check_due(value: object) -> int | None:

@@ -10,6 +10,7 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    FlowPromises,
     LockPromises,
     StandingBatchPromises,
     StoreConformance,
@@ -31,7 +32,7 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestRedis(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
@@ -45,13 +46,13 @@ class TestRedisWithJobsThatMayBeKnown(StandingBatchPromises):
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestValkey(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
-class TestRedisCluster(StoreConformance, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestRedisCluster(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
         return clocked(redis_nodes.url)

@@ -9,7 +9,14 @@ import redis
 from holdfast.model.lifecycle import LEASED, WAITING, State
 from holdfast.model.records import JobRecord
 from holdfast.stores.redis.records import CODES, made
+from tests.redis.flow_soundness import FlowOf, order_of, parked_at
 
+_READY = {
+    (False, State.SCHEDULED): "S",
+    (False, State.RETRY): "R",
+    (True, State.SCHEDULED): "P",
+    (True, State.RETRY): "Q",
+}
 _SENTINEL = b"-" * 65
 _SEQ = Struct(">q")
 _LENGTH = Struct(">H")
@@ -35,6 +42,7 @@ class _Namespace:
         bodies: dict[bytes, bytes] = client.hgetall(prefix + b"b")
         assert set(bodies) == set(self._records), "each job has a body"
         self._jobs = {each: made(record, bodies[each]) for each, record in self._records.items()}
+        self._flow = FlowOf(client, prefix, self._names, self._records, self._jobs)
 
     def check(self) -> Counter[State]:
         jobs = self._jobs
@@ -79,11 +87,12 @@ class _Namespace:
                 for entry in self._members(name):
                     job = self._jobs[entry[16:]]
                     assert name == f"w:{len(job.queue)}:{job.queue}:{job.task}".encode()
-                    assert entry[:16] == self._records[entry[16:]][42:58], "it stands where it belongs"
+                    assert entry[:16] == order_of(job), "it stands where it belongs"
                     assert job.task.encode() in self._client.smembers(
                         self._prefix + b"t:" + job.queue.encode()
                     )
                     found.append(entry[16:])
+        found += self._flow.check()
         assert sorted(found) == sorted(self._in(*WAITING))
 
     def _check_counts(self) -> None:
@@ -94,7 +103,7 @@ class _Namespace:
         stored = {name: number for name, number in counts.items() if name[:1].isdigit()}
         assert stored == Counter(field(job) for job in self._jobs.values())
         ready = Counter(
-            ("S" if job.state is State.SCHEDULED else "R").encode() + job.queue.encode()
+            _READY[parked_at(job) is not None, job.state].encode() + job.queue.encode()
             for job in self._jobs.values()
             if job.state in WAITING
             and self._client.zscore(self._prefix + b"s:" + job.queue.encode(), job.id) is None

@@ -54,7 +54,7 @@ def test_pruning_passes_over_many_jobs_that_were_deleted_in_small_steps(redis_ur
             for job in done[:-2]:
                 await session.jobs.delete(job.id)
             clock.now += SECOND
-            assert await database.run("prune", 0, 5_000, 10) == [0, 1]
+            assert await database.run("prune", 0, 5_000, 10, b"") == [0, 1, 0]
             assert await session.jobs.prune(0, 1) == 1
             assert await session.jobs.prune(0, 10_000) == 1
             assert await session.jobs.prune(0, 10_000) == 0

@@ -50,8 +50,8 @@ def test_a_layout_of_a_newer_version_is_left_alone(redis_url: str) -> None:
     async def scenario() -> None:
         async with opened(redis_url, "new"):
             pass
-        await told(redis_url, "SET", "{holdfast:new}:v", "2")
-        with pytest.raises(SchemaMismatch, match=r"layout is 2.*upgrade"):
+        await told(redis_url, "SET", "{holdfast:new}:v", "3")
+        with pytest.raises(SchemaMismatch, match=r"layout is 3.*upgrade"):
             await RedisStore.from_url(redis_url).connect("new")
 
     asyncio.run(scenario())

@@ -1,12 +1,13 @@
 """Jobs on their way in, and the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any
 
 import msgspec
 
-from holdfast.model.records import Added, NewJob, as_added
+from holdfast.model.flow import NewFlow
+from holdfast.model.records import Added, JobRecord, NewJob, as_added
 from holdfast.stores.redis.records import body_of, job, number, sortable
 
 _encode = msgspec.msgpack.encode
@@ -14,7 +15,7 @@ _LENGTH = Struct(">H")
 
 
 def flat(jobs: Sequence[NewJob], first: int, bodies: list[bytes]) -> list[Any]:
-    """Ten values for each job; its body goes to the others, which are arguments from the `first` on."""
+    """Eleven values for each job; its body goes to the others, which are arguments from the `first` on."""
     values: list[Any] = []
     for new in jobs:
         values += (
@@ -28,9 +29,21 @@ def flat(jobs: Sequence[NewJob], first: int, bodies: list[bytes]) -> list[Any]:
             False if new.lease is None else new.lease,
             False if new.key is None else new.key,
             new.key_ttl,
+            False if new.flow is None else _told(new.flow),
         )
         bodies.append(body_of(new))
     return values
+
+
+def has_flow(jobs: Iterable[NewJob]) -> bool:
+    """Whether a job waits for more than its due time."""
+    return any(new.flow is not None for new in jobs)
+
+
+def _told(flow: NewFlow) -> dict[str, Any]:
+    """What of it is said."""
+    said = msgspec.structs.asdict(flow)
+    return {name: value for name, value in said.items() if value is not None and value is not False}
 
 
 def packed(jobs: Sequence[NewJob], first: int) -> list[bytes]:
@@ -45,7 +58,7 @@ def is_lone(jobs: Sequence[NewJob]) -> bool:
     if len(jobs) != 1:
         return False
     [new] = jobs
-    return new.fresh and new.due is None and new.delay == 0 and new.key is None
+    return new.fresh and new.due is None and new.delay == 0 and new.key is None and new.flow is None
 
 
 def lone(new: NewJob) -> tuple[object, ...]:
@@ -60,9 +73,16 @@ def answers(jobs: Sequence[NewJob], now: int, told: list[Any]) -> list[Added]:
     """One answer for each job: as it was made, or what stood there."""
     stood: dict[int, list[Any]] = dict(told)
     return [
-        _stood(new, stood[turn]) if turn in stood else Added(record=as_added(new, now), created=True)
+        _stood(new, stood[turn])
+        if turn in stood
+        else Added(record=_made(new, now, stood.get(-turn)), created=True)
         for turn, new in enumerate(jobs, start=1)
     ]
+
+
+def _made(new: NewJob, now: int, told: list[Any] | None) -> JobRecord:
+    """What the store adds to a job that waits for more than its due time is told."""
+    return as_added(new, now) if told is None else job(told)
 
 
 def _stood(new: NewJob, told: list[Any]) -> Added:

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.bell import Bell
-from holdfast.stores.redis.adding import answers, flat
+from holdfast.stores.redis.adding import answers, flat, has_flow
 from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.records import EXACT
@@ -56,7 +56,8 @@ class RedisEvents:
             "events": flat_events(events, _FIRST, bodies),
         }
         wake = self._bell.strike()
-        now, is_untold, *stood = await self._database.run("append", wake or b"", _encode(sent), *bodies)
+        script = "add_flow" if has_flow(jobs) else "append"
+        now, is_untold, *stood = await self._database.run(script, wake or b"", _encode(sent), *bodies)
         if is_untold:
             self._bell.struck(wake)
         elif wake:

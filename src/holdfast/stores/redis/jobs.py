@@ -23,17 +23,20 @@ from holdfast.model.records import (
 )
 from holdfast.stores.bell import Bell
 from holdfast.stores.plain import may_wake
-from holdfast.stores.redis.adding import answers, is_lone, lone, packed
+from holdfast.stores.redis.adding import answers, has_flow, is_lone, lone, packed
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
 from holdfast.stores.redis.listener import RedisWakeups
-from holdfast.stores.redis.moving import Batch
+from holdfast.stores.redis.moving import FLOWING, Batch
 from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
 
 PRUNED: Final = 1_000
 """How many finished jobs one call looks at. Those that were deleted before are among them."""
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
+_FOR_FLOW = b"f"
+"""What a script answers that has done nothing, because it knows nothing of limits and their like."""
+
 _FIRST = {"add": 4, "tick": 11}
 """Where the arguments begin to which others refer, as a script counts them."""
 
@@ -48,6 +51,8 @@ class RedisJobs:
         self._database = database
         self._bell = bell
         self._wakeups = wakeups
+        self._is_flowing = False
+        """Whether the last tick found limits or sequences; then the next one is told to look for them."""
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
@@ -57,7 +62,8 @@ class RedisJobs:
         if is_lone(jobs):
             told = await self._database.run("lone", wake or b"", *lone(jobs[0]))
         if told is None:
-            told = await self._database.run("add", wake or b"", *packed(jobs, _FIRST["add"]))
+            script = "add_flow" if has_flow(jobs) else "add"
+            told = await self._database.run(script, wake or b"", *packed(jobs, _FIRST["add"]))
         now, is_untold, *stood = told
         if is_untold:
             self._bell.struck(wake)
@@ -69,7 +75,24 @@ class RedisJobs:
         batch = Batch(tick.moves, _FIRST["tick"])
         want = tick.want
         wakes = may_wake(tick.moves)
-        wake = self._bell.strike() if wakes else None
+        script = FLOWING if self._is_flowing else batch.script(tick.repeat)
+        wake = self._bell.strike() if wakes or script == FLOWING else None
+        given = (
+            tick.worker,
+            tick.seq,
+            tick.repeat + 2 * wakes,
+            batch.plain,
+            batch.others,
+            _encode(want) if want else b"",
+            self._wakeups.ear if want and want.stands else b"",
+            b"" if tick.stood is None else tick.stood,
+            *batch.values,
+        )
+        told = await self._database.run(script, wake or b"", *given)
+        if told == _FOR_FLOW:
+            script = FLOWING
+            wake = wake or self._bell.strike()
+            told = await self._database.run(script, wake or b"", *given)
         (
             registered,
             next_due,
@@ -83,21 +106,15 @@ class RedisJobs:
             handed,
             handed_ago,
             stands,
-        ) = await self._database.run(
-            batch.script(tick.repeat),
-            wake or b"",
-            tick.worker,
-            tick.seq,
-            b"1" if tick.repeat else b"0",
-            batch.plain,
-            batch.others,
-            _encode(want) if want else b"",
-            self._wakeups.ear if want and want.stands else b"",
-            b"" if tick.stood is None else tick.stood,
-            *batch.values,
-        )
-        if wakes:
+            paused_tasks,
+            is_untold,
+            is_flowing,
+        ) = told
+        self._is_flowing = is_flowing == 1
+        if is_untold or (wakes and script != FLOWING):
             self._bell.struck(wake)
+        elif wake:
+            self._bell.spared()
         claimed = list(map(made, records, bodies))
         for place, *beside in extras:
             claimed[place] = made(records[place], bodies[place], *beside)
@@ -113,6 +130,7 @@ class RedisJobs:
             handed=handed,
             handed_ago=handed_ago,
             stands=stands == 1,
+            paused_tasks=frozenset(task.decode() for task in paused_tasks or ()),
         )
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
@@ -148,7 +166,9 @@ class RedisJobs:
         return job(told)
 
     async def delete(self, job_id: str) -> bool:
-        gone: int = await self._database.run("delete", job_id)
+        wake = self._bell.strike()
+        gone: int = await self._database.run("delete", job_id, wake or b"")
+        self._bell.struck(wake)
         return gone == 1
 
     async def get(self, job_id: str) -> JobRecord | None:
@@ -173,7 +193,8 @@ class RedisJobs:
                 queue=field[1:].decode(),
                 state=STATES[int(field[:1])],
                 count=number_,
-                due=numbers.get(_DUE.get(field[:1], b"") + field[1:], 0) if field[:1] in _DUE else 0,
+                due=numbers.get(_DUE[field[:1]] + field[1:], 0) if field[:1] in _DUE else 0,
+                parked=numbers.get(_PARKED[field[:1]] + field[1:], 0) if field[:1] in _PARKED else 0,
             )
             for field, number_ in sorted(numbers.items(), key=lambda line: (line[0][1:], line[0]))
             if field[:1].isdigit()
@@ -186,13 +207,23 @@ class RedisJobs:
     async def prune(self, older_than: int, limit: int) -> int:
         removed, has_more = 0, 1
         while has_more and removed < limit:
-            gone, has_more = await self._database.run("prune", older_than, limit - removed, PRUNED)
+            wake = self._bell.strike()
+            gone, has_more, is_untold = await self._database.run(
+                "prune", older_than, limit - removed, PRUNED, wake or b""
+            )
             removed += gone
+            if is_untold:
+                self._bell.struck(wake)
+            elif wake:
+                self._bell.spared()
         return removed
 
 
 _DUE = {b"0": b"S", b"5": b"R"}
 """Which count tells the jobs of a waiting state that are ready."""
+
+_PARKED = {b"0": b"P", b"5": b"Q"}
+"""Which tells those that are parked."""
 
 
 def _wish(extension: Extension) -> dict[str, Any]:
@@ -209,7 +240,11 @@ def _wish(extension: Extension) -> dict[str, Any]:
 def _sort(claimed: list[JobRecord], want: Want) -> None:
     """Puts jobs in the order in which they were claimed."""
     turns = {queue: turn for turn, queue in enumerate(want.queues)}
-    claimed.sort(key=lambda job: (turns.get(job.queue, len(turns)), job.priority, job.due, job.id))
+    claimed.sort(key=lambda job: (turns.get(job.queue, len(turns)), job.priority, _rank(job), job.id))
+
+
+def _rank(job: JobRecord) -> int:
+    return job.due if job.flow is None or job.flow.rank is None else job.flow.rank
 
 
 def _asked(told: list[bytes]) -> list[tuple[str, int]]:

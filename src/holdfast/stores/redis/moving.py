@@ -8,12 +8,15 @@ import msgspec
 from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.plain import sorted_out, verdicts
-from holdfast.stores.redis.adding import flat
+from holdfast.stores.redis.adding import flat, has_flow
 from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.records import CODES, NULL, clean
 
 NO_RESULT, NULL_RESULT = 0, -1
 """In place of a result's place: none, and the one of most tasks, for which a bit is enough."""
+
+FLOWING = "tick_flow"
+"""The script that knows of limits, sequences and jobs that wait for others."""
 
 _encode = msgspec.msgpack.encode
 
@@ -21,10 +24,13 @@ _encode = msgspec.msgpack.encode
 class Batch:
     """The moves of one tick, and the bytes that they refer to, which are arguments from the `first` on."""
 
-    __slots__ = ("_others", "_plain", "has_events", "others", "plain", "values")
+    __slots__ = ("_others", "_plain", "has_events", "has_flow", "others", "plain", "values")
 
     def __init__(self, moves: Sequence[Move], first: int) -> None:
         plain, others = sorted_out(moves)
+        self.has_flow = any(has_flow(move.children) for move in moves)
+        if self.has_flow:  # who is before whom depends on the order
+            plain, others = [], list(range(len(moves)))
         self._plain = plain
         self._others = others
         self.values: list[bytes] = []
@@ -49,7 +55,9 @@ class Batch:
         return _encode(told)
 
     def script(self, is_repeat: bool) -> str:
-        """The least that does all of this."""
+        """The least that does all of this; what is under way may need `tick_flow` nevertheless."""
+        if self.has_flow:
+            return FLOWING
         if self.has_events:
             return "tick_events"
         return "tick" if self.others or is_repeat else "tick_plain"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.model.flow import Flow, or_none
 from holdfast.model.lifecycle import LEASED, Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord, NewJob
 
@@ -43,8 +44,16 @@ _made: Callable[..., JobRecord] = JobRecord
 """By the order of values, which a checker of types cannot follow here."""
 
 
+_STATE_OF = STATES * 32
+"""With the bits that are stored beside a state."""
+
+_IS_PARKED = 16
+_FLOW = Struct(">QHqqII")
+_HALTS, _AFTER_ANY, _RANKED, _LIMITED, _FAIR, _SEQUENCED, _EXPIRES = 1, 2, 8, 16, 32, 64, 128
+
+
 def state_of(code: int) -> State:
-    return STATES[code]
+    return _STATE_OF[code]
 
 
 class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -144,7 +153,7 @@ def made(
         still.timeout,
         still.retry,
         still.headers,
-        _key(record, 86 + length, names) if flags & _HAS_KEY else None,
+        _key(record, 86 + length) if flags & _HAS_KEY else None,
         still.tags,
         started or None,
         ends or None if not is_leased else None,
@@ -156,9 +165,41 @@ def made(
         NULL if flags & _IS_NULL else result,
         damaged,
     )
+    if code >= len(STATES):
+        found.flow = _flow(record, 86 + length, names, is_parked=code & _IS_PARKED != 0)
     if extra:
         _add_extra(found, extra)
     return found
+
+
+def _flow(record: bytes, at: int, end: int, *, is_parked: bool) -> Flow | None:
+    """What the job waits for, which stands between its key and the end of the names."""
+    parked = record[end:].decode() if is_parked else None
+    for _ in range(2):
+        (length,) = _LENGTH.unpack_from(record, at)
+        at += 2 + length
+    if at == end:
+        return None if parked is None else Flow(parked=parked)
+    rank, bits, expires, _, _, unmet = _FLOW.unpack_from(record, at)
+    at += _FLOW.size
+    names: list[str] = []
+    for _ in range(3):
+        (length,) = _LENGTH.unpack_from(record, at)
+        names.append(record[at + 2 : at + 2 + length].decode())
+        at += 2 + length
+    return or_none(
+        Flow(
+            limit_key=names[0] if bits & _LIMITED else None,
+            fair_key=names[1] if bits & _FAIR else None,
+            rank=rank - _SHIFT if bits & _RANKED else None,
+            sequence=names[2] if bits & _SEQUENCED else None,
+            halts=bits & _HALTS != 0,
+            after_any=bits & _AFTER_ANY != 0,
+            expires=expires if bits & _EXPIRES else None,
+            parked=parked,
+            unmet=unmet,
+        )
+    )
 
 
 def _salvaged(record: bytes, at: int, job_id: bytes | None, body: bytes) -> Body:
@@ -169,9 +210,11 @@ def _salvaged(record: bytes, at: int, job_id: bytes | None, body: bytes) -> Body
     return Body(found.decode("ascii", "replace"), task, b"", None, None, None, ())
 
 
-def _key(record: bytes, at: int, end: int) -> str:
+def _key(record: bytes, at: int) -> str:
     (length,) = _LENGTH.unpack_from(record, at)
-    return record[at + length + 4 : end].decode()
+    at += 2 + length
+    (length,) = _LENGTH.unpack_from(record, at)
+    return record[at + 2 : at + 2 + length].decode()
 
 
 def _add_extra(found: JobRecord, extra: Sequence[bytes]) -> None:

@@ -11,7 +11,7 @@ from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.stores.bell import Bell
 from holdfast.stores.listeners import Listeners
-from holdfast.stores.redis.adding import flat
+from holdfast.stores.redis.adding import flat, has_flow
 from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.records import EXACT, sortable, state_of, unsortable
@@ -43,6 +43,8 @@ class RedisSchedules:
         held = (b"", b"", b"") if term is None else (term.lock, term.owner, term.token)
         wake = self._bell.strike()
         script = "schedule_write_events" if any(write.events for write in writes) else "schedule_write"
+        if any(has_flow(write.jobs) for write in writes):
+            script = "schedule_write_flow"
         told = await self._database.run(script, wake or b"", *held, *_packed(writes))
         is_untold, verdicts = (0, b"") if told is None else told
         if is_untold:

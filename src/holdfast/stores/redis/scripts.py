@@ -7,23 +7,29 @@ from importlib.resources import files
 
 _ADDING = ("waiting", "jobs", "adding", "clock", "standing", "handing", "ring")
 _EVENTS = ("events", "appending")
-_CLAIM = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring", "tick")
+_CLAIMING = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring")
+_CLAIM = (*_CLAIMING, "tick")
+_PASSING = (*_CLAIMING, "gates", "passing")
+_FLOW = ("flow", "settling")
+_WAITING = ("waiting", "jobs", *_FLOW)
 _PARTS: dict[str, tuple[str, ...]] = {
     "add": (*_ADDING, "add"),
     "append": (*_ADDING, *_EVENTS, "add"),
     "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
     "tick_events": ("waiting", "jobs", *_EVENTS, "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
+    "tick_flow": (*_WAITING, *_EVENTS, "entering", "adding", "late", "moving", *_PASSING, "tick"),
+    "add_flow": (*_WAITING, *_EVENTS, "entering", "adding", "ring", "add"),
     "extend": ("waiting", "jobs", "extend"),
     "expired": ("expired",),
-    "edit": ("waiting", "jobs", "ring", "edit"),
-    "delete": ("waiting", "jobs", "delete"),
+    "edit": (*_WAITING, "ring", "edit"),
+    "delete": (*_WAITING, "ring", "delete"),
     "read": ("read",),
     "find": ("find",),
     "count": ("waiting", "promoting", "count"),
     "history": ("history",),
     "live": ("waiting", "live"),
-    "prune": ("waiting", "jobs", "prune"),
+    "prune": (*_WAITING, "ring", "prune"),
     "register": ("fleet", "register"),
     "beat": ("beat",),
     "retire": ("retire",),
@@ -37,6 +43,16 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "lock_release": ("locks", "lock_release"),
     "schedule_write": (*_ADDING, "locks", "schedules", "schedule_write"),
     "schedule_write_events": (*_ADDING, *_EVENTS, "locks", "schedules", "schedule_write"),
+    "schedule_write_flow": (
+        *_WAITING,
+        *_EVENTS,
+        "entering",
+        "adding",
+        "ring",
+        "locks",
+        "schedules",
+        "schedule_write",
+    ),
     "schedule_remove": ("schedules", "schedule_remove"),
     "schedule_get": ("schedules", "schedule_get"),
     "schedule_list": ("schedules", "schedule_list"),
@@ -44,6 +60,16 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "event_read": ("events", "event_read"),
     "event_last": ("events", "event_last"),
     "event_prune": ("events", "event_prune"),
+    "flow_put": ("waiting", "flow", "holding", "ring", "flow_put"),
+    "flow_remove": ("waiting", "flow", "holding", "ring", "flow_remove"),
+    "flow_limits": ("waiting", "flow", "flow_limits"),
+    "flow_usage": ("waiting", "flow", "holding", "flow_usage"),
+    "flow_awaited": ("waiting", "flow", "flow_awaited"),
+    "flow_before": ("waiting", "flow", "flow_before"),
+    "flow_release": (*_WAITING, "ring", "flow_release"),
+    "flow_proceed": (*_WAITING, "ring", "flow_proceed"),
+    "flow_halted": ("waiting", "flow", "flow_halted"),
+    "flow_overdue": ("waiting", "flow", "flow_overdue"),
 }
 """What each is made of, in this order. To define functions takes time, so none has what it never needs."""
 

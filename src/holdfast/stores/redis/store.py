@@ -16,6 +16,7 @@ from holdfast.stores.redis.facts import check, facts, told
 from holdfast.stores.redis.faults import translated
 from holdfast.stores.redis.finder import Finder
 from holdfast.stores.redis.fleet import RedisFleet
+from holdfast.stores.redis.flow import LAYOUT, RedisFlow
 from holdfast.stores.redis.jobs import RedisJobs
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.redis.locks import RedisLocks
@@ -23,8 +24,8 @@ from holdfast.stores.redis.schedules import RedisSchedules
 from holdfast.stores.redis.wire import FAULTS
 from holdfast.stores.waiters import Waiters
 
-LAYOUT: Final = 1
-"""The form in which jobs are stored. A server that has a newer one is left alone."""
+FIRST_LAYOUT: Final = 1
+"""The form in which jobs are stored as long as nothing but their due time holds them back."""
 
 
 class RedisSession:
@@ -40,6 +41,7 @@ class RedisSession:
         self.locks = RedisLocks(database, waiters, self.wakeups)
         self.schedules = RedisSchedules(database, self._bell, listeners)
         self.events = RedisEvents(database, self._bell)
+        self.flow = RedisFlow(database, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:
@@ -105,7 +107,7 @@ class RedisStore:
         """Refuses a server on which jobs would not be safe, or that newer versions have filled."""
         await database.run("queues", writes=False)  # a Cluster then has told where the namespace is
         check(told(await database.ask("INFO")), self._address)
-        stored = int(await database.run("layout", LAYOUT))
+        stored = int(await database.run("layout", FIRST_LAYOUT))
         if stored > LAYOUT:
             raise SchemaMismatch(
                 f"{self._address.place}: its layout is {stored}, and this version of Holdfast knows "

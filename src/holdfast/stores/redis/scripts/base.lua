@@ -14,6 +14,7 @@ local FINISHED, IDS, REST = NS .. 'f', NS .. 'i', NS .. 'd'
 local SCHEDULED, CLAIMED, RUNNING, SUCCESS, FAILED, RETRY, DLQ, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7
 local SUSPECT, CANCEL_ASKED, HAS_EXTRA, HAS_RESULT, HAS_KEY, IS_TOLD, HAS_HISTORY = 1, 2, 4, 8, 16, 32, 64
 local IS_NULL = 128 -- the result of a plain success is null
+local HAS_FLOW, IS_PARKED, IS_AWAITED = 8, 16, 32 -- with the state, in one byte
 local MOST = 2000 -- arguments of one command: the stack of Lua is bounded
 
 local now = tonumber(ARGV[1])
@@ -60,29 +61,38 @@ function F.due_of(place)
 end
 
 -- A record: first what a claim changes (42 bytes), then place (priority and due time), counters, creation,
--- own lease, end of the names, the names, and who holds the job or, after a plain success, held it. A job
--- that waits has nobody.
+-- own lease, end of the names, the names with what the job waits for, and who holds the job or, after a plain
+-- success, held it. A job that waits has nobody there, and one that is parked the gate that holds it back.
 -- `ends` is when the lease does or when the job finished.
 local HEAD, WHOLE, NAMES = '>BI8I4I4i8i8i8B', '>BI8I4I4i8i8i8Bc16I4I4i8i8I2', '>I2c0I2c0I2c0'
 
 function F.opened(id, record)
-  local job = {id = id}
-  job.state, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags, job.place,
+  local job, first, at = {id = id}, nil, nil
+  first, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags, job.place,
     job.failures, job.lost, job.created, job.lease, job.names = unpacked(WHOLE, record)
-  job.queue, job.task, job.key = unpacked(NAMES, record, 85)
+  job.queue, job.task, job.key, at = unpacked(NAMES, record, 85)
+  job.state = first % 8
+  job.kind = first - job.state
+  job.flow = sub(record, at, job.names)
   job.worker = sub(record, job.names + 1)
+  if F.has(job.kind, IS_PARKED) then job.gate, job.worker = job.worker, '' end
   return job
 end
 
 function F.closed(job)
-  local names = pack(NAMES, #job.queue, job.queue, #job.task, job.task, #job.key, job.key)
-  return pack(WHOLE, job.state, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags,
-    job.place, job.failures, job.lost, job.created, job.lease, 84 + #names) .. names .. job.worker
+  local names = pack(NAMES, #job.queue, job.queue, #job.task, job.task, #job.key, job.key) .. job.flow
+  return pack(WHOLE, job.state + job.kind, job.token, job.version, job.run, job.ends, job.started, job.seq, job.flags,
+    job.place, job.failures, job.lost, job.created, job.lease, 84 + #names) .. names .. (job.gate or job.worker)
 end
 
 -- The same without opening: where the names end, and the name of the queue.
 function F.names_end(record) return byte(record, 83) * 256 + byte(record, 84) end
 function F.queue_of(record) return sub(record, 87, 86 + byte(record, 85) * 256 + byte(record, 86)) end
+
+-- Whether something may hold jobs back beside their due time: limits, sequences, or where they are parked.
+function F.is_flowing()
+  return call('EXISTS', NS .. 'z', NS .. 'z:k', NS .. 'z:q', NS .. 'z:p') > 0
+end
 
 function F.is_leased(job) return job.state == CLAIMED or job.state == RUNNING end
 function F.is_waiting(job) return job.state == SCHEDULED or job.state == RETRY end

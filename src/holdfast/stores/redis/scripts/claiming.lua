@@ -1,7 +1,8 @@
 -- Gives ready jobs to a worker.
 
--- The first entries of several lines, in one order, taken out of them. Each is read in parts.
-function F.merged(fronts, limit)
+-- The first entries of several lines, in one order; if that is asked, of which line each is. Each line is read
+-- in parts.
+function F.merged(fronts, limit, whose)
   -- Whether an entry comes before another. Strings are not compared: that would go by the server's locale.
   local function is_before(one, other)
     local a, b, c, d = unpacked('>I4I4I4I4', one)
@@ -31,23 +32,32 @@ function F.merged(fronts, limit)
     end
     if not best then break end
     taken[#taken + 1] = best.entries[best.at]
+    if whose then whose[#taken] = best end
     best.taken, best.at = best.taken + 1, best.at + 1
     if best.at > part then refill(best) end
   end
+  return taken
+end
+
+function F.drop_taken(fronts)
   for _, front in ipairs(fronts) do
     if front.taken > 0 then call('ZREMRANGEBYRANK', front.line, 0, front.taken - 1) end
   end
-  return taken
+end
+
+-- The queue's lines of the wanted tasks.
+function F.fronts_of(queue, tasks)
+  local fronts = {}
+  for _, task in ipairs(call('SMEMBERS', NS .. 't:' .. queue)) do
+    if tasks[task] then fronts[#fronts + 1] = {line = F.line_of(queue, task), task = task, taken = 0} end
+  end
+  return fronts
 end
 
 -- The first entries of the queue's lines of the wanted tasks, taken out of them. A task whose line is empty
 -- is known no longer.
 function F.take(queue, tasks, limit)
-  local known = NS .. 't:' .. queue
-  local fronts = {}
-  for _, task in ipairs(call('SMEMBERS', known)) do
-    if tasks[task] then fronts[#fronts + 1] = {line = F.line_of(queue, task), task = task, taken = 0} end
-  end
+  local fronts = F.fronts_of(queue, tasks)
   if not fronts[1] then return fronts end
   local taken
   if #fronts == 1 then
@@ -55,10 +65,11 @@ function F.take(queue, tasks, limit)
     if taken[1] then call('ZREMRANGEBYRANK', fronts[1].line, 0, #taken - 1) end
   else
     taken = F.merged(fronts, limit)
+    F.drop_taken(fronts)
   end
   if #taken < limit then
     for _, front in ipairs(fronts) do
-      if call('EXISTS', front.line) == 0 then call('SREM', known, front.task) end
+      if call('EXISTS', front.line) == 0 then call('SREM', NS .. 't:' .. queue, front.task) end
     end
   end
   return taken
@@ -66,10 +77,12 @@ end
 
 -- How the head of a record changes when its job is claimed. New jobs have the same, so it is found once.
 function F.claimed_head(head, clock, ends, seq)
-  local state, token, version, run, _, _, _, flags = unpacked(HEAD, head)
+  local first, token, version, run, _, _, _, flags = unpacked(HEAD, head)
+  local kind = first - first % 8
   return {
-    head = pack(HEAD, CLAIMED, math.max(token + 1, clock), version + 1, run + 1, ends, 0, seq, flags),
-    is_retry = state == RETRY,
+    head = pack(HEAD, CLAIMED + kind, math.max(token + 1, clock), version + 1, run + 1, ends, 0, seq, flags),
+    is_retry = first - kind == RETRY,
+    kind = kind,
     flags = flags,
   }
 end
@@ -90,7 +103,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
       table.remove(its_bodies, place)
     end
   end
-  local before, retries = #claimed, 0
+  local before, retries, flowing = #claimed, 0, {}
   local usual = now + want.lease
   local usual_text = string.format('%.0f', usual)
   for place, id in ipairs(ids) do
@@ -109,6 +122,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
       ends_text = string.format('%.0f', ends)
       known = F.claimed_head(head, clock, ends, seq)
     end
+    if known.kind > 0 then flowing[#flowing + 1] = id end
     if known.is_retry then retries = retries + 1 end
     record = known.head .. sub(record, 43) .. worker
     local body = its_bodies[place]
@@ -130,6 +144,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
   end
   F.each_part('ZADD', LEASES, leases)
   F.each_part('HSET', RECORDS, records)
+  F.each_part('ZREM', NS .. 'z:e', flowing)
   F.count(SCHEDULED, queue, retries - #ids)
   F.count(RETRY, queue, -retries)
   F.count('S', queue, retries - #ids)

@@ -49,15 +49,18 @@ F.count(target, job.queue, 1)
 if is_replayed then
   call('ZREM', REST, job.id)
   job.ends, job.flags = 0, F.without(job.flags, CANCEL_ASKED)
+  F.begin_again(job)
   if F.has(job.flags, HAS_RESULT) then
     call('HDEL', RESULTS, job.id)
     job.flags = F.without(job.flags, HAS_RESULT)
   end
 elseif F.is_finished(job) and not was_finished then
   F.note_finish(job)
+  F.finish(job)
 end
-if F.is_waiting(job) then F.wait(job.queue, job.task, job.state, job.place, job.id) end
+if F.is_waiting(job) then F.wait(job) end
 F.note(job)
 F.save()
+F.save_open()
 F.ring(ARGV[2])
 return F.told_by_id(job.id)

@@ -42,6 +42,7 @@ end
 -- is about to ask, and then gets the right one.
 function F.idle_at(queue)
   local workers = call('ZRANGE', IDLE .. queue, 0, MOST_IDLE - 1)
+  if workers[1] and F.is_flowing() then workers = {} end
   local idle, room, lined = {}, 0, workers[1] and call('SMEMBERS', NS .. 't:' .. queue) or {}
   for place = #lined, 1, -1 do
     if call('EXISTS', F.line_of(queue, lined[place])) == 0 then table.remove(lined, place) end

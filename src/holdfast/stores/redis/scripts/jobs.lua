@@ -29,8 +29,10 @@ function F.save()
   local records, bodies, ids = {}, {}, {}
   for _, job in ipairs(changed) do
     job.is_noted = false
-    records[#records + 1] = job.id
-    records[#records + 1] = F.closed(job)
+    if not job.is_removed then
+      records[#records + 1] = job.id
+      records[#records + 1] = F.closed(job)
+    end
   end
   for _, job in ipairs(fresh) do
     bodies[#bodies + 1] = job.id
@@ -73,9 +75,11 @@ end
 
 -- Takes a waiting job out of the order of its queue.
 function F.withdraw(job)
+  if job.gate then return F.leave_line(job) end
+  F.note_room(job.queue, job.task, F.key_of(job))
   if call('ZREM', NS .. 's:' .. job.queue, job.id) == 0 then
     local line = F.line_of(job.queue, job.task)
-    call('ZREM', line, job.place .. job.id)
+    call('ZREM', line, F.order_of(job) .. job.id)
     if call('EXISTS', line) == 0 then call('SREM', NS .. 't:' .. job.queue, job.task) end
     F.count(job.state == RETRY and 'R' or 'S', job.queue, -1)
   end
@@ -95,6 +99,7 @@ function F.forget(gone)
     if F.is_waiting(job) then F.withdraw(job) end
     F.count(job.state, job.queue, -1)
     F.release_key(job)
+    if job.kind > 0 then F.forget_flow(job) end
     if F.has(job.flags, HAS_EXTRA) then call('DEL', NS .. 'x:' .. id) end
     if F.has(job.flags, HAS_HISTORY) then call('DEL', NS .. 'h:' .. id) end
     if F.has(job.flags, HAS_RESULT) then call('HDEL', RESULTS, id) end
@@ -105,5 +110,5 @@ function F.forget(gone)
   F.each_part('HDEL', RECORDS, ids)
   F.each_part('HDEL', BODIES, ids)
   F.each_part('ZREM', IDS, ids)
-  F.save_counts()
+  F.save()
 end

@@ -17,4 +17,17 @@ for queue in pairs(queues) do
     for _, entry in ipairs(call('ZRANGE', F.line_of(queue, task), 0, -1)) do ids[#ids + 1] = sub(entry, 17) end
   end
 end
+local gates, seen = call('ZRANGE', NS .. 'z:p', 0, -1), {}
+gates[#gates + 1] = 'after'
+for _, turn in ipairs(call('ZRANGE', NS .. 'z:q', 0, -1)) do
+  local gate = 'sequence:' .. unpacked('>I2c0', turn)
+  if not seen[gate] then gates[#gates + 1] = gate end
+  seen[gate] = true
+end
+for _, gate in ipairs(gates) do
+  for _, place in ipairs(call('SMEMBERS', NS .. 'zp:' .. gate)) do
+    local line = NS .. 'zw:' .. #gate .. ':' .. gate .. ':' .. place
+    for _, entry in ipairs(call('ZRANGE', line, 0, -1)) do ids[#ids + 1] = sub(entry, 17) end
+  end
+end
 return ids

@@ -16,6 +16,7 @@ local rest = place .. pack('>I4I4i8i8I2', 0, 0, now, own_lease, 84 + #names) .. 
 
 local line = NS .. 'y:' .. queue
 local idle, lined, gone, want = call('ZRANGE', line, 0, 31), {}, {}, nil
+if idle[1] and call('EXISTS', NS .. 'z', NS .. 'z:k', NS .. 'z:q', NS .. 'z:p') > 0 then idle = {} end
 local counts = idle[1] and call('HMGET', NS .. 'c', 'S' .. queue, 'R' .. queue)
 if counts and (counts[1] or counts[2]) then
   -- Who could have a job that is ready there is about to ask, and then gets the right one.

@@ -38,10 +38,11 @@ function F.follow(job, worker, move)
   job.state, job.version = move.to, job.version + 1
   if job.started == 0 and move.elapsed then job.started = now - move.elapsed end
   if move.outcome then
+    if F.settle then F.end_holdings({job.id}, {F.closed(job)}) end
     F.end_attempt(job, worker, move)
     if F.is_waiting(job) then
       if move.delay then job.place = sub(job.place, 1, 8) .. F.sortable(now + move.delay) end
-      F.wait(job.queue, job.task, job.state, job.place, job.id)
+      F.wait(job)
     else
       F.note_finish(job)
     end
@@ -49,7 +50,16 @@ function F.follow(job, worker, move)
     job.started = now
   end
   F.note(job)
+  if F.settle and move.children[1] then F.begin_adding() end
   for at = 1, #move.children, NEW do F.add(move.children, at) end
+  if F.settle and move.outcome then
+    local sequence = F.sequence_of(job)
+    if F.is_finished(job) then
+      F.finish(job)
+    elseif sequence then
+      F.call_next(sequence)
+    end
+  end
   if move.events then F.append(move.events) end
 end
 

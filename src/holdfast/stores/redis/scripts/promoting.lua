@@ -13,7 +13,7 @@ function F.promote(queue)
   for place, record in ipairs(F.read_all(RECORDS, ids)) do
     if record then
       local job = F.opened(ids[place], record)
-      F.wait(job.queue, job.task, job.state, job.place, job.id)
+      F.wait(job)
     end
   end
   F.each_part('ZREM', key, ids)

@@ -1,5 +1,5 @@
--- ARGV: instant, age, limit, how many to look at. Gives how many were removed, and 1 if there may be more. An
--- entry of a job that was deleted or replayed since then counts for nothing.
+-- ARGV: instant, age, limit, how many to look at, wake-up. Gives how many were removed, 1 if there may be more,
+-- and 1 if there is work for others. An entry of a job that was deleted or replayed since then counts for nothing.
 local before, most = now - ARGV[2], math.min(tonumber(ARGV[3]), tonumber(ARGV[4]))
 local entries = call('LRANGE', FINISHED, 0, most - 1)
 local ids, gone = {}, {}
@@ -18,4 +18,6 @@ for place, id in ipairs(ids) do
 end
 if ids[1] then call('LTRIM', FINISHED, #ids, -1) end
 F.forget(gone)
-return {#gone, #ids == most and 1 or 0}
+local is_untold = F.save_open()
+if is_untold then F.ring(ARGV[5]) end
+return {#gone, #ids == most and 1 or 0, is_untold and 1 or 0}

@@ -5,7 +5,7 @@ function F.still_held(worker, seqs, ids, answer)
   for _, seq in ipairs(seqs) do its[pack('>i8', seq)] = true end
   for place, record in ipairs(F.read_all(RECORDS, ids)) do
     local is_its = record and its[sub(record, 34, 41)] and sub(record, F.names_end(record) + 1) == worker
-    local code = is_its and byte(record)
+    local code = is_its and byte(record) % 8
     if code == CLAIMED or code == RUNNING then
       local id = ids[place]
       local all = F.told(record, call('HGET', BODIES, id), id)

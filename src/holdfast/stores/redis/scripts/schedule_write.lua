@@ -33,7 +33,7 @@ end
 -- What grows comes first, so that memory at its limit refuses all; but one that is there can always be changed,
 -- for example paused.
 if not has_new and not has_events and not fresh[1] then call('DEL', KEYS[2]) end
-F.hand_out()
+if F.hand_out then F.hand_out() end
 F.save()
 local stored, added, looks, past, waits, ended = {}, {}, {}, {}, {}, {}
 for place, name in ipairs(order) do
@@ -63,7 +63,7 @@ F.each_part('ZADD', LOOKS, looks)
 F.each_part('ZADD', WAITS, waits)
 F.each_part('ZREM', LOOKS, past)
 F.each_part('ZREM', WAITS, ended)
-F.tell()
+if F.tell then F.tell() end
 -- Whoever writes under a lock looks at schedules itself; else the one who does is to look again.
 local is_untold = F.is_untold() or (order[1] ~= nil and not has_term)
 if is_untold then F.ring(ARGV[2]) end

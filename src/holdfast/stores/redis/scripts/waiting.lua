@@ -8,20 +8,26 @@ end
 
 function F.line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
 
--- Puts a waiting job where claims find it: ready, by priority, due time and id; or to be ready later.
-function F.wait(queue, task, state, place, id)
-  local due = F.due_of(place)
+-- Priority, and due time or rank.
+function F.order_of(job)
+  if job.flow == '' or not F.has(byte(job.flow, 10), 8) then return job.place end
+  return sub(job.place, 1, 8) .. sub(job.flow, 1, 8)
+end
+
+-- Puts a waiting job where claims find it: ready, by priority, due time or rank, and id; or to be ready later.
+function F.wait(job)
+  local queue, due = job.queue, F.due_of(job.place)
   if due <= now then
-    local line = F.line_of(queue, task)
+    local line = F.line_of(queue, job.task)
     local ready = waiting[line]
     if not ready then
       ready = {}
       waiting[line] = ready
-      lines[#lines + 1] = {NS .. 't:' .. queue, task}
+      lines[#lines + 1] = {NS .. 't:' .. queue, job.task}
     end
     ready[#ready + 1] = '0'
-    ready[#ready + 1] = place .. id
-    F.count(state == RETRY and 'R' or 'S', queue, 1)
+    ready[#ready + 1] = F.order_of(job) .. job.id
+    F.count(job.state == RETRY and 'R' or 'S', queue, 1)
   else
     local key = NS .. 's:' .. queue
     local later = waiting[key]
@@ -30,7 +36,7 @@ function F.wait(queue, task, state, place, id)
       waiting[key] = later
     end
     later[#later + 1] = string.format('%.17g', due)
-    later[#later + 1] = id
+    later[#later + 1] = job.id
   end
 end
 

@@ -1,0 +1,154 @@
+-- What holds jobs back beside their due time. Only scripts that may have to do with it have this.
+-- A gate is a queue, a task or a key that has a limit, a sequence, or `after`: other jobs. What it holds back is
+-- parked: it stands in a line of the gate, its queue and its task, as it would stand among those that are ready.
+local LIMITS, KEY_LIMITS, WEIGHTS = NS .. 'z', NS .. 'z:k', NS .. 'z:w'
+local GATES, OPEN, OPENINGS, RATES, CURSOR = NS .. 'z:p', NS .. 'z:o', NS .. 'z:t', NS .. 'z:r', NS .. 'z:c'
+local SEQUENCES, HALTED, BUSY, TURNS = NS .. 'z:q', NS .. 'z:h', NS .. 'z:b', NS .. 'z:n'
+local EXPIRY, HOLDERS, PLACES, PARKED = NS .. 'z:e', NS .. 'zh:', NS .. 'zp:', NS .. 'zw:'
+local BEFORE, BEHIND, BEYOND = NS .. 'zb:', NS .. 'za:', NS .. 'zd:'
+local AFTER, IN_SEQUENCE = 'after', 'sequence:'
+local HALTS, ANY_END, HELD, RANKED, LIMITED, FAIR, SEQUENCED, EXPIRES, LINKED = 1, 2, 4, 8, 16, 32, 64, 128, 256
+local PENDING = '\0-' -- after the id of a job that is waited for; then the code of the state in which it ended
+
+-- Behind the names: rank, bits, when it expires, turn in the sequence, how many jobs it waits for and how many
+-- of those before it have not succeeded, limit key, fair key, sequence.
+local FLOW = '>c8I2i8i8I4I4I2c0I2c0I2c0'
+
+-- Gates that may have room by now, and jobs that are ready again and not claimed yet.
+local opened, freed = {}, {}
+local is_limited, has_gates
+
+function F.flow_of(job)
+  if job.its == nil then
+    job.its = false
+    if job.flow ~= '' then
+      local its = {}
+      its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, its.limit_key, its.fair_key,
+        its.sequence = unpacked(FLOW, job.flow)
+      job.its = its
+    end
+  end
+  return job.its
+end
+
+function F.set_flow(job, its)
+  job.its = its
+  job.flow = pack(FLOW, its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, #its.limit_key,
+    its.limit_key, #its.fair_key, its.fair_key, #its.sequence, its.sequence)
+  job.kind = F.with(job.kind, HAS_FLOW)
+end
+
+-- The sequence of the job, if it has one.
+function F.sequence_of(job)
+  local its = F.flow_of(job)
+  return its and F.has(its.bits, SEQUENCED) and its.sequence
+end
+
+function F.key_of(job)
+  local its = F.flow_of(job)
+  return its and F.has(its.bits, LIMITED) and its.limit_key
+end
+
+function F.holds(job)
+  local its = F.flow_of(job)
+  return its and (its.pending > 0 or F.has(its.bits, HELD))
+end
+
+-- Whether there are limits: then who holds jobs is known for each gate.
+function F.is_limited()
+  if is_limited == nil then is_limited = call('EXISTS', LIMITS, KEY_LIMITS) > 0 end
+  return is_limited
+end
+
+function F.is_limit(gate) return gate ~= AFTER and sub(gate, 1, #IN_SEQUENCE) ~= IN_SEQUENCE end
+function F.row_of(queue, task) return #queue .. ':' .. queue .. ':' .. task end
+function F.parked_line(gate, place) return PARKED .. #gate .. ':' .. gate .. ':' .. place end
+
+function F.put_aside(gate, queue, task, state, entry)
+  local place = F.row_of(queue, task)
+  local line = F.parked_line(gate, place)
+  local its = waiting[line]
+  if not its then
+    its = {}
+    waiting[line] = its
+    lines[#lines + 1] = {PLACES .. gate, place}
+    if F.is_limit(gate) then call('ZADD', GATES, 0, gate) end
+  end
+  its[#its + 1] = '0'
+  its[#its + 1] = entry
+  F.count(state == RETRY and 'Q' or 'P', queue, 1)
+end
+
+-- Forgets a line in which nobody is left, and then perhaps its gate.
+function F.tidy(gate, place)
+  if call('EXISTS', F.parked_line(gate, place)) == 1 then return end
+  call('SREM', PLACES .. gate, place)
+  if call('EXISTS', PLACES .. gate) == 0 then
+    call('ZREM', GATES, gate)
+    call('ZREM', OPENINGS, gate)
+    call('SREM', OPEN, gate)
+    for _, other in ipairs(call('SMEMBERS', BEYOND .. gate)) do
+      if call('ZSCORE', GATES, other) then call('SADD', OPEN, other) end
+    end
+    call('DEL', BEYOND .. gate)
+  end
+end
+
+-- Takes a parked job out of its line.
+function F.leave_line(job)
+  F.save_waiting()
+  local gate, place = job.gate, F.row_of(job.queue, job.task)
+  call('ZREM', F.parked_line(gate, place), F.order_of(job) .. job.id)
+  F.tidy(gate, place)
+  F.count(job.state == RETRY and 'Q' or 'P', job.queue, -1)
+  job.gate, job.kind = nil, F.without(job.kind, IS_PARKED)
+end
+
+F.make_ready = F.wait
+
+-- Puts a waiting job where claims find it, or aside if it waits for others.
+function F.wait(job)
+  if not F.holds(job) then return F.make_ready(job) end
+  job.gate, job.kind = AFTER, F.with(job.kind, IS_PARKED)
+  F.put_aside(AFTER, job.queue, job.task, job.state, F.order_of(job) .. job.id)
+end
+
+-- A parked job waits for nothing any more.
+function F.unpark(job)
+  F.leave_line(job)
+  F.wait(job)
+  F.note(job)
+  if F.due_of(job.place) <= now then freed[job.id] = true end
+end
+
+-- A job takes no room there any more, or will not take what it was let go for.
+function F.note_room(queue, task, key)
+  if has_gates == nil then has_gates = call('EXISTS', GATES) == 1 end
+  if not has_gates then return end
+  opened['queue:' .. queue], opened['task:' .. task] = true, true
+  if key then opened['key:' .. key] = true end
+end
+
+-- Those of the gates that may have room where somebody is parked.
+function F.take_opened()
+  local all, found = {}, {}
+  for gate in pairs(opened) do all[#all + 1] = gate end
+  opened = {}
+  for first = 1, #all, MOST do
+    local last = math.min(first + MOST - 1, #all)
+    for place, score in ipairs(call('ZMSCORE', GATES, unpack(all, first, last))) do
+      if score then found[#found + 1] = all[first + place - 1] end
+    end
+  end
+  return found
+end
+
+-- Leaves the gates to the next claim. Whether there is work for others.
+function F.save_open()
+  local gates = F.take_opened()
+  F.each_part('SADD', OPEN, gates)
+  return gates[1] ~= nil or next(freed) ~= nil
+end
+
+-- Nobody who is idle is handed a job here: all are called.
+function F.is_untold() return true end

@@ -1,0 +1,19 @@
+-- ARGV: instant, wake-up, the layout from now on, then for each limit its scope and name, 1 if it can make a job
+-- wait, and its value.
+local was_limited, IS_DECLARED = F.is_limited(), 2
+call('DEL', KEYS[2])
+call('SET', NS .. 'v', ARGV[3])
+for at = 4, #ARGV, 3 do
+  local field, value = ARGV[at], ARGV[at + 2]
+  local known = call('HGET', F.table_of(field), field) or call('HGET', WEIGHTS, field)
+  if not known or F.has(byte(known, 25), IS_DECLARED) or not F.has(byte(value, 25), IS_DECLARED) then
+    local here, gone = F.table_of(field), WEIGHTS
+    if ARGV[at + 1] ~= '1' then here, gone = gone, here end
+    call('HDEL', gone, field)
+    call('HSET', here, field, value)
+    F.reopen(field)
+  end
+end
+F.save_holdings(was_limited)
+F.ring(ARGV[2])
+return 1

@@ -119,7 +119,7 @@ async def _for_ever() -> None:
 
 
 class FaultyPart:
-    """The jobs, the fleet, the schedules or the events of a session, with every call under the faults."""
+    """The jobs, the fleet, the schedules, the events or the flow of a session, with every call under the faults."""
 
     def __init__(self, part: Any, faults: Faults, session: str) -> None:
         self._part = part
@@ -152,6 +152,7 @@ class FaultySession:
         self.locks: Any = FaultyLocks(session.locks, faults, name)
         self.schedules: Any = FaultyPart(session.schedules, faults, name)
         self.events: Any = FaultyPart(session.events, faults, name)
+        self.flow: Any = FaultyPart(session.flow, faults, name)
         self.wakeups = session.wakeups
 
     async def close(self) -> None:

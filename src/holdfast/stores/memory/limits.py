@@ -15,6 +15,7 @@ MOST = 1_000
 """So many jobs are freed from a gate at once, or looked at for a claim beyond those that it takes."""
 
 SEQUENCE = "sequence:"
+KEY = gate(Scope.KEY, "")
 
 
 class Limits:
@@ -22,7 +23,7 @@ class Limits:
 
     `last` is how far a gate has used up its rate. `parked` has for each gate the lines of jobs that it holds
     back, by queue and task. `open` are the gates that may have room by now; `opens` tells when those will
-    whose rate was used up.
+    whose rate was used up. `behind` has for a gate those whose room nobody can take until it opens.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class Limits:
         self.parked: dict[str, dict[tuple[str, str], list[Parked]]] = {}
         self.open: set[str] = set()
         self.opens: dict[str, int] = {}
+        self.behind: dict[str, set[str]] = {}
         self.is_looked_through = True
         self.sequences = Sequences()
 
@@ -93,15 +95,24 @@ class Limits:
                 self.opens[name] = self.last[name] - (limit.burst - 1) * limit.interval
 
     def park(self, record: JobRecord, entry: Parked) -> None:
-        """Puts a job in line at a gate. What else could hold it back has one less to let through first."""
-        lines = self.parked.setdefault(entry[3], {})
-        heappush(lines.setdefault((record.queue, record.task), []), entry)
-        self.note_room(record, besides=entry[3])
+        """Puts a job in line at a gate. What else could hold it back has one less to let through first.
 
-    def note_room(self, record: JobRecord, besides: str | None = None) -> None:
+        If that gate is the queue or the task, it holds back all that stand in the same lines elsewhere: what
+        else has room keeps it until that gate opens, instead of moving those lines here job by job.
+        """
+        name = entry[3]
+        lines = self.parked.setdefault(name, {})
+        heappush(lines.setdefault((record.queue, record.task), []), entry)
+        others = {other for other in gates_of(record) if other in self.parked and other != name}
+        if name.startswith(KEY):
+            self.open |= others
+        elif others:
+            self.behind.setdefault(name, set()).update(others)
+
+    def note_room(self, record: JobRecord) -> None:
         """The job takes no room at its gates any more, or will not take what it was let go for."""
         if self.parked:
-            self.open.update(name for name in gates_of(record) if name in self.parked and name != besides)
+            self.open.update(name for name in gates_of(record) if name in self.parked)
 
     def next_opening(self) -> int | None:
         """When the next gate opens by time alone; at once if there is more to be looked at."""
@@ -114,6 +125,8 @@ class Limits:
         for name in [name for name, when in self.opens.items() if when <= now]:
             del self.opens[name]
             self.open.add(name)
+        while held := [name for name in self.open if name in self.behind]:
+            self.open.update(*map(self.behind.pop, held))
         taken: list[Parked] = []
         for name in sorted(self.open & self.parked.keys()):
             for place, line in list(self.parked[name].items()):

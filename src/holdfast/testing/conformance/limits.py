@@ -280,6 +280,22 @@ class LimitPromises(Promises):
         assert done == MANY
 
     @promise
+    async def test_room_that_another_gate_does_not_let_through_is_kept_and_moves_nobody(
+        self, case: Case
+    ) -> None:
+        await case.flow.put([limit(Scope.QUEUE, QUEUE, concurrency=2), limit(Scope.KEY, KEY, concurrency=1)])
+        added = [answer.record for answer in await case.jobs.add([keyed() for _ in range(MANY)])]
+        [keyed_one] = await case.claim(limit=10)
+        [lone] = [await case.add_and_claim(priority=-1)]
+        urgent = await case.add(priority=-1)
+        assert names(await case.finish(keyed_one, limit=10)) == [urgent.id]
+        # The key has room, the queue has none: to look at one of them was enough to see that.
+        [usage] = await case.flow.usage([gate(Scope.KEY, KEY)])
+        assert usage.parked >= MANY - 3
+        await case.cancel(added[1])
+        assert names(await case.finish(lone, limit=10)) == [added[2].id]
+
+    @promise
     async def test_claimers_at_once_never_go_beyond_a_limit(self, case: Case) -> None:
         await case.flow.put(
             [limit(Scope.QUEUE, QUEUE, concurrency=5), limit(Scope.EACH_KEY, TASK, concurrency=2)]

@@ -9,6 +9,9 @@ from holdfast.engine.hold import Hold, now
 from holdfast.engine.slots import Slots
 from holdfast.model.outcome import Outcome
 
+SHARE = 0.1
+MOMENT = 0.05
+FASTEST = 1e-5
 FRESH = 0.1
 """For so many seconds what a partition is being asked for counts as taken. One that hangs takes nothing."""
 
@@ -17,8 +20,9 @@ class Crew:
     """The slots of one worker. Whoever is alone with work may use all of them.
 
     A free slot goes to the partition that has jobs waiting and the fewest running. With all slots taken, one
-    that has less than its share may claim one job ahead, to be the next; one of which nothing runs does so
-    only now and then (`poll_seconds`), because others may be idle and could have that job at once.
+    that has less than its share may claim ahead, to be the next: as many as will be free in a moment, but one
+    at least. One of which nothing runs does so only now and then (`poll_seconds`), because other workers may
+    be idle and could have that job at once.
     """
 
     def __init__(self, total: int, poll_seconds: float) -> None:
@@ -26,6 +30,7 @@ class Crew:
         self.poll_seconds = poll_seconds
         self.members: list[SharedSlots] = []
         self.started = 0
+        self._run_time = 0.0
         self._turns = count(1)
         self._is_dealing = False
 
@@ -42,10 +47,17 @@ class Crew:
         others = sum(each.spoken_for for each in self.members if each is not member)
         return self.total - self.running - others
 
-    def share_of(self, member: SharedSlots) -> int:
-        """How many slots it may have although others would use them."""
+    def ahead_for(self, member: SharedSlots) -> int:
+        """How many jobs it may claim for slots that others have now."""
         rivals = sum(1 for each in self.members if each is member or each.running or each.buffer)
-        return max(1, self.total // rivals)
+        missing = max(1, self.total // rivals) - len(member.running)
+        if missing <= 0 or not member.may_probe:
+            return 0
+        return min(missing, max(1, int(self.total * MOMENT / max(self._run_time, FASTEST))))
+
+    def observe(self, run_time: float) -> None:
+        """Learns how long attempts run."""
+        self._run_time += SHARE * (run_time - self._run_time)
 
     def suspect_beside(self, member: SharedSlots) -> bool:
         """Whether another partition runs a job that may have killed its worker: one at a time does."""
@@ -104,12 +116,13 @@ class SharedSlots(Slots):
     def free(self) -> int:
         crew = self._crew
         room = crew.room_for(self)
-        if room <= 0 and len(self.running) < crew.share_of(self) and self._may_probe():
-            room = 1
+        if room <= 0:
+            room = crew.ahead_for(self)
         self.is_short = room <= len(self.buffer) + self._asked
         return room
 
-    def _may_probe(self) -> bool:
+    @property
+    def may_probe(self) -> bool:
         return bool(self.running) or now() - self._probed > self._crew.poll_seconds
 
     @property
@@ -173,6 +186,8 @@ class SharedSlots(Slots):
             super()._admit_suspect(hold)
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
+        if hold.started is not None:
+            self._crew.observe(now() - hold.started)
         super()._ended(hold, outcome)
         self._crew.deal()
         if self._crew.running < self._crew.total:

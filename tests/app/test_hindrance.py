@@ -41,6 +41,7 @@ async def why(it: Bench, job: JobRecord) -> str:
             4,
             "Key 'ann' may have 2 running at once, and 2 are running; 1 other job waits for that too.",
         ),
+        ({"rate": 1, "per": 30}, 2, "Key 'ann' may have 1 begun in 30 s; no other job waits for that."),
         (
             {"concurrency": 2, "rate": 50},
             5,

@@ -60,7 +60,7 @@ def _allowance(limit: LimitRecord, usage: Usage) -> str:
     words = said(limit.concurrency, limit.rate, limit.period / SECOND, limit.burst)
     if limit.rate is None or (limit.concurrency is not None and usage.running >= limit.concurrency):
         return f"{words}, and {running}"
-    return f"{words}, which is one every {limit.interval / SECOND:g} s"
+    return words if limit.rate == 1 else f"{words}, which is one every {limit.interval / SECOND:g} s"
 
 
 def _line(parked: int) -> str:

@@ -10,7 +10,13 @@ from holdfast.store import Store
 from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import StoreConformance, Subject, WakeupPromises
+from holdfast.testing.conformance import (
+    FlowPromises,
+    FlowWakeupPromises,
+    StoreConformance,
+    Subject,
+    WakeupPromises,
+)
 from tests.partitioned.support import in_memory, made_of, memory_layout
 from tests.postgres.support import place
 
@@ -46,13 +52,15 @@ class NoOneScopeOfKeys:
     test_jobs_are_added_with_the_write_and_taken_ones_left_out: Any = None
 
 
-class TestQueuesInOnePartition(NoOneLog, StoreConformance, WakeupPromises):
+class TestQueuesInOnePartition(NoOneLog, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: subject(together())
 
 
-class TestQueuesInAllPartitions(NoOneLog, NoOneScopeOfKeys, StoreConformance, WakeupPromises):
+class TestQueuesInAllPartitions(
+    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
+):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: subject(memory_layout())

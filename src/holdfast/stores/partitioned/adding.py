@@ -25,11 +25,10 @@ def placed(crowd: Crowd, jobs: Sequence[NewJob]) -> list[NewJob]:
 async def sorted_out(crowd: Crowd, jobs: Sequence[NewJob]) -> dict[str, list[int]]:
     """The places of the jobs by the partition that each goes to.
 
-    A job goes to the partition that its id tells. One whose id tells none and may be known goes to the job of
-    that id, wherever that is; one that waits for others goes to them; all others go where their queue does.
+    A job whose id may be known goes to the job of that id, wherever that is; one that waits for others goes
+    to them; all others go where their queue does.
     """
-    of_id = crowd.layout.of_id
-    doubtful = [job.id for job in jobs if not job.fresh and of_id(job.id) is None]
+    doubtful = [job.id for job in jobs if not job.fresh]
     links = {job.id: linked for job in jobs if (linked := _linked(job))}
     here = {job.id for job in jobs}
     wanted = [*doubtful, *(each for linked in links.values() for each in linked if each not in here)]
@@ -40,7 +39,7 @@ async def sorted_out(crowd: Crowd, jobs: Sequence[NewJob]) -> dict[str, list[int
         name = chosen.get(job.id) or known.get(job.id)
         if name is None and job.id in links:
             name = _beside(job, links[job.id], {**known, **chosen})
-        chosen[job.id] = name = name or of_id(job.id) or crowd.layout.of_queue(job.queue)
+        chosen[job.id] = name = name or crowd.layout.of_queue(job.queue)
         places.setdefault(name, []).append(place)
     return places
 

@@ -65,6 +65,7 @@ def _merge(told: Ticked, answer: Ticked) -> None:
     told.claimed += [record for record in answer.claimed if (record.id, record.token) not in known]
     told.cancel_asked = sorted({*told.cancel_asked, *answer.cancel_asked})
     told.paused |= answer.paused
+    told.paused_tasks |= answer.paused_tasks
     told.registered = told.registered and answer.registered
     dues = [due for due in (told.next_due, answer.next_due) if due is not None]
     told.next_due = min(dues, default=None)

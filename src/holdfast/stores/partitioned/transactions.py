@@ -71,8 +71,7 @@ class PartitionedTransactions:
         ]
 
     def _of_jobs(self, connection: Any, jobs: Sequence[NewJob]) -> Transactions:
-        layout = self._layout
-        names = {layout.of_id(job.id) or layout.of_queue(job.queue) for job in jobs}
+        names = {self._layout.of_queue(job.queue) for job in jobs}
         return self._checked(connection, names, f"queue {', '.join(sorted({job.queue for job in jobs}))}")
 
     def _of_job(self, connection: Any, job_id: str) -> Transactions:

@@ -9,6 +9,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
+    FlowPromises,
     MigrationPromises,
     StandingPromises,
     StoreConformance,
@@ -28,6 +29,7 @@ class TestPostgres(
     MigrationPromises,
     TransactionPromises,
     EventTransactionPromises,
+    FlowPromises,
 ):
     most = 1
 

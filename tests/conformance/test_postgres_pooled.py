@@ -8,6 +8,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
+    FlowPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -31,6 +32,7 @@ class TestPooledPostgres(
     MigrationPromises,
     TransactionPromises,
     EventTransactionPromises,
+    FlowPromises,
 ):
     @pytest.fixture
     def make_store(self, pool: Pooled, postgres_url: str) -> Callable[[], Subject]:

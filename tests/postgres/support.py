@@ -45,6 +45,7 @@ class Place:
         """Forgets everything that tests have stored."""
         tables = ["job", "lease", "done", "attempt", "key", "tally", "worker", "queue", "standing"]
         tables += ["outbox", "event", "event_head", "event_floor"]
+        tables += ["flowing", "limits", "gate", "behind", "link", "halt", "fair", "note"]
         names = ", ".join(f"{self.schema}.{table}" for table in tables)
         self.connection.execute(f"TRUNCATE {names}")
 

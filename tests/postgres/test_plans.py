@@ -140,7 +140,11 @@ def _check(nodes: list[dict[str, Any]]) -> None:
     assert not [node for node in nodes if node.get("Rows Removed by Join Filter", 0) > BATCH]
 
     claim = [
-        node for node in scans if node["Text"].lstrip().startswith("UPDATE") and "SKIP LOCKED" in node["Text"]
+        node
+        for node in scans
+        if node["Text"].lstrip().startswith("UPDATE")
+        and "SKIP LOCKED" in node["Text"]
+        and node["Relation Name"] == "job"
     ]
     by_index = [
         node for node in claim if node["Node Type"] == "Index Scan" and node["Index Name"] == "job_ready"

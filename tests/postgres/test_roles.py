@@ -267,7 +267,7 @@ async def test_names_of_a_callers_own_do_not_lead_the_owner_astray(postgres_data
         for name in ("text", "jsonb", "uuid", "key"):
             await connection.execute(f"CREATE TYPE pg_temp.{name} AS (a int)")
         await connection.execute("SET search_path = pg_temp, pg_catalog")
-        await connection.execute(f"SELECT holdfast.add_v1({', '.join(arguments + ['NULL'] * 7)})")
+        await connection.execute(f"SELECT holdfast.add_v1({', '.join(arguments + ['NULL'] * 8)})")
         assert await connection.fetchval("SELECT count(*) FROM holdfast.job") == 1
 
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from holdfast.model.flow import NO_FLOW, NewFlow, or_none
 from holdfast.model.records import Added, NewJob, as_added
 from holdfast.stores.postgres.rows import Told, to_hex
 
@@ -17,11 +19,21 @@ class Stood(msgspec.Struct):
     conflict: str | None = None
 
 
+class Flowed(msgspec.Struct):
+    """What only the server knows of the flow of the n-th job."""
+
+    n: int
+    rank: int | None
+    unmet: int
+    parked: str | None
+
+
 class Answer(msgspec.Struct):
     """When the jobs were added, and which were not."""
 
     now: int
     stood: list[Stood] | None = None
+    flows: list[Flowed] | None = None
 
 
 _decode = msgspec.json.Decoder(Answer).decode
@@ -30,7 +42,7 @@ _encode = msgspec.json.encode
 
 def is_fresh(jobs: Sequence[NewJob]) -> bool:
     """Whether the jobs can be stored without a look at what is there: nothing of theirs can be taken."""
-    return all(job.fresh and job.key is None for job in jobs)
+    return all(job.fresh and job.key is None and job.flow is None for job in jobs)
 
 
 def is_lone(jobs: Sequence[NewJob]) -> bool:
@@ -69,6 +81,7 @@ def arrays(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
         _unless_empty(jobs, lambda job: job.key),
         _unless_empty(jobs, lambda job: job.key_ttl or None),
         *_others(jobs),
+        _unless_empty(jobs, lambda job: _flow(job.flow) if job.flow else None),
     ]
 
 
@@ -115,7 +128,21 @@ def _tags(job: NewJob) -> str:
     return _encode(job.tags).decode()
 
 
-def as_json(jobs: Sequence[NewJob]) -> list[dict[str, Any]]:
+def _flow(flow: NewFlow) -> str:
+    return _encode(flow_as_dict(flow)).decode()
+
+
+def flow_as_dict(flow: NewFlow, *, joined: bool = False) -> dict[str, Any]:
+    """What differs from a job without flow. One that is `joined` is part of a transaction that may last."""
+    told = {name: value for name, value in msgspec.structs.asdict(flow).items() if _says(value)}
+    return {**told, "joined": True} if joined else told
+
+
+def _says(value: object) -> bool:
+    return value is not None and value is not False and value != ()
+
+
+def as_json(jobs: Sequence[NewJob], *, joined: bool = False) -> list[dict[str, Any]]:
     """The jobs for `add_json`."""
     return [
         {
@@ -133,6 +160,7 @@ def as_json(jobs: Sequence[NewJob]) -> list[dict[str, Any]]:
             "timeout": job.timeout,
             "retry": to_hex(job.retry),
             "headers": to_hex(job.headers),
+            "flow": flow_as_dict(job.flow, joined=joined) if job.flow else None,
         }
         for job in jobs
     ]
@@ -146,13 +174,18 @@ def created(jobs: Sequence[NewJob], now: int) -> list[Added]:
 def answers(jobs: Sequence[NewJob], told: str) -> list[Added]:
     """One answer for each job from what the server told."""
     answer = _decode(told)
-    if answer.stood is None:
+    if answer.stood is None and answer.flows is None:
         return created(jobs, answer.now)
-    stood = {found.n: found for found in answer.stood}
-    return [
+    stood = {found.n: found for found in answer.stood or ()}
+    added = [
         _created(job, answer.now) if n not in stood else _stood(stood[n])
         for n, job in enumerate(jobs, start=1)
     ]
+    for known in answer.flows or ():
+        record = added[known.n - 1].record
+        flow = replace(record.flow or NO_FLOW, rank=known.rank, unmet=known.unmet, parked=known.parked)
+        record.flow = or_none(flow)
+    return added
 
 
 def _stood(stood: Stood) -> Added:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.records import JobRecord
+from holdfast.stores.postgres.rows import rank_of
 
 MANY: Final = 2_000
 """So many entries may be passed in vain."""
@@ -70,4 +71,4 @@ class Floors:
             self._turns = 0
             self._due = ready_until
         for job in claimed:
-            self._floors.setdefault(job.queue, {})[job.priority] = (job.due, job.id)
+            self._floors.setdefault(job.queue, {})[job.priority] = (rank_of(job), job.id)

@@ -1,7 +1,6 @@
 """The job operations: each one call of a server-side function, or one query."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +29,7 @@ from holdfast.stores.postgres.floors import Floors
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.moving import Batch
 from holdfast.stores.postgres.queries import Queries, found
-from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, record, state_of
+from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, rank_of, record, state_of
 
 BUSY: Final = 50
 """A worker that got so many jobs at once will not be idle when it has done them."""
@@ -39,7 +38,6 @@ HANDED: Final = "h"
 STANDS: Final = "s"
 _NOT_STANDING: Final = (None, 0, None, 0)
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
-_PLACE = attrgetter("priority", "due", "id")
 _encode = msgspec.json.encode
 
 
@@ -48,6 +46,8 @@ class _Answer(msgspec.Struct):
     verdicts: str | None = None
     asked: list[tuple[str, int]] | None = None
     paused: list[str] = []
+    paused_tasks: list[str] | None = None
+    freed: bool = False
 
 
 class _Edited(msgspec.Struct):
@@ -141,12 +141,14 @@ class PostgresJobs:
             rows.sort(key=lambda row: row[0] or "")  # the answer last
         told, _, _, _, _, now, next_due, read, registered, *_ = rows.pop()
         answer = _decode_answer(told)
+        if answer.freed:
+            self._bell.struck(None)
         jobs: list[JobRecord] = []
         self._last_claimed = len(rows)
         if want is not None:
             lease_until = now + want.lease
             jobs = [claimed(row, tick.worker, lease_until) for row in rows]
-            jobs.sort(key=_PLACE)
+            jobs.sort(key=_place)
             if len(want.queues) > 1:
                 turns = {queue: turn for turn, queue in enumerate(want.queues)}
                 jobs.sort(key=lambda job: turns[job.queue])
@@ -156,6 +158,7 @@ class PostgresJobs:
             claimed=[*handed, *jobs],
             cancel_asked=_asked(answer.asked, jobs),
             paused=frozenset(answer.paused),
+            paused_tasks=frozenset(answer.paused_tasks or ()),
             next_due=next_due,
             registered=bool(registered),
             handed=len(handed),
@@ -211,6 +214,7 @@ class PostgresJobs:
 
     async def delete(self, job_id: str) -> bool:
         stay: int = await self._database.value(self._queries.forget, self._ns, [job_id])
+        self._bell.struck(None)
         return stay == 0
 
     async def get(self, job_id: str) -> JobRecord | None:
@@ -230,8 +234,8 @@ class PostgresJobs:
     async def count(self) -> list[QueueCount]:
         rows = await self._database.rows(self._queries.count, self._ns)
         return [
-            QueueCount(queue=queue, state=state_of(state), count=count, due=due)
-            for queue, state, count, due in rows
+            QueueCount(queue=queue, state=state_of(state), count=count, due=due, parked=parked)
+            for queue, state, count, due, parked in rows
         ]
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
@@ -240,6 +244,10 @@ class PostgresJobs:
     async def prune(self, older_than: int, limit: int) -> int:
         removed: int = await self._database.value(self._queries.prune, self._ns, older_than, limit)
         return removed
+
+
+def _place(job: JobRecord) -> tuple[int, int, str]:
+    return job.priority, rank_of(job), job.id
 
 
 def _asked(held: list[tuple[str, int]] | None, claimed: list[JobRecord]) -> list[tuple[str, int]]:

@@ -53,7 +53,7 @@ def _arrays(moves: list[Move]) -> tuple[list[Any], list[Any], list[Any], list[An
     )
 
 
-def as_dict(move: Move) -> dict[str, Any]:
+def as_dict(move: Move, *, joined: bool = False) -> dict[str, Any]:
     """The move for the server's `move`."""
     sources = move_sources(move.path, move.outcome is not None)
     told: dict[str, Any] = {
@@ -71,7 +71,7 @@ def as_dict(move: Move) -> dict[str, Any]:
         "error": clean(move.error),
         "result": to_hex(move.result),
         "if_expired": move.if_expired,
-        "children": as_json(move.children) if move.children else None,
+        "children": as_json(move.children, joined=joined) if move.children else None,
     }
     if move.events:
         told["events"] = events_as_json(move.events)

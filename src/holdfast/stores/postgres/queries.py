@@ -16,7 +16,8 @@ class Queries:
 
     namespace: str = "SELECT holdfast.namespace_v1($1)"
     add: str = (
-        "SELECT holdfast.add_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+        "SELECT holdfast.add_v1("
+        "$1, NULL, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
     )
     add_fresh: str = (
         "SELECT holdfast.add_fresh_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
@@ -50,17 +51,20 @@ class Queries:
         WHERE ns = $1 AND id = $2::uuid AND ran_by IS NOT NULL
         ORDER BY token"""
     count: str = """
-        SELECT queue, state, sum(jobs)::bigint, sum(due)::bigint FROM (
-            SELECT queue, state, count(*) AS jobs, count(*) AS due
+        SELECT queue, state, sum(jobs)::bigint, sum(due)::bigint, sum(parked)::bigint FROM (
+            SELECT queue, state, count(*) AS jobs, count(*) AS due, 0 AS parked
             FROM holdfast.job WHERE ns = $1 AND ready GROUP BY 1, 2
             UNION ALL
-            SELECT queue, state, count(*), count(*) FILTER (WHERE due <= (SELECT holdfast.now_v1()))
+            SELECT queue, state, count(*), count(*) FILTER (WHERE due <= (SELECT holdfast.now_v1())), 0
             FROM holdfast.job WHERE ns = $1 AND NOT ready GROUP BY 1, 2
             UNION ALL
-            SELECT queue, state, count(*), 0
+            SELECT queue, state, count(*), 0, count(*)
+            FROM holdfast.job WHERE ns = $1 AND gate IS NOT NULL GROUP BY 1, 2
+            UNION ALL
+            SELECT queue, state, count(*), 0, 0
             FROM holdfast.live WHERE ns = $1 AND worker IS NOT NULL GROUP BY 1, 2
             UNION ALL
-            SELECT queue, state, jobs, 0 FROM holdfast.tally WHERE ns = $1
+            SELECT queue, state, jobs, 0, 0 FROM holdfast.tally WHERE ns = $1
         ) AS counted GROUP BY queue, state HAVING sum(jobs) <> 0 ORDER BY queue, state"""
     find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
         ORDER BY id DESC LIMIT {{limit}}"""
@@ -106,8 +110,18 @@ class Queries:
                     ORDER BY queue LIMIT 1)
                 FROM later WHERE name IS NOT NULL
             ),
+            parked (gate, name) AS (
+                (SELECT gate, queue FROM holdfast.job WHERE ns = $1 AND gate IS NOT NULL
+                 ORDER BY gate, queue LIMIT 1)
+                UNION ALL
+                SELECT n.gate, n.queue FROM parked AS p CROSS JOIN LATERAL (
+                    SELECT gate, queue FROM holdfast.job
+                    WHERE ns = $1 AND gate IS NOT NULL AND (gate, queue) > (p.gate, p.name)
+                    ORDER BY gate, queue LIMIT 1
+                ) AS n
+            ),
             known (name) AS (
-                SELECT name FROM ready UNION SELECT name FROM later
+                SELECT name FROM ready UNION SELECT name FROM later UNION SELECT name FROM parked
                 UNION SELECT queue FROM holdfast.job WHERE ns = $1 AND worker IS NOT NULL
                 UNION SELECT name FROM holdfast.queue WHERE ns = $1
             )
@@ -140,13 +154,39 @@ class Queries:
     append: str = "SELECT holdfast.append_v1($1, NULL, $2, $3, $4, $5, $6, $7, $8)"
     append_jobs: str = """
         SELECT holdfast.add_v1(
-                   $1, n.now, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16),
-               holdfast.append_v1($1, n.now, $17, $18, $19, $20, $21, $22, NULL)
+                   $1, n.now, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17),
+               holdfast.append_v1($1, n.now, $18, $19, $20, $21, $22, $23, NULL)
         FROM holdfast.now_v1() AS n(now)"""
     sequence: str = "SELECT holdfast.sequence_v1($1, 1000)"
     read_events: str = "SELECT * FROM holdfast.read_events_v1($1, $2, $3, $4, $5, $6)"
     last_event: str = "SELECT last FROM holdfast.event_head WHERE ns = $1"
     prune_events: str = "SELECT holdfast.prune_events_v1($1, $2, $3, $4, $5)"
+    put_limits: str = "SELECT holdfast.put_limits_v1($1, $2)"
+    remove_limit: str = "SELECT holdfast.remove_limit_v1($1, $2, $3)"
+    limits: str = """
+        SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared FROM holdfast.limits
+        WHERE ns = $1 ORDER BY scope, name"""
+    usage: str = """
+        SELECT u.running, u.parked FROM unnest($2::text[]) WITH ORDINALITY AS g(name, n)
+        CROSS JOIN LATERAL holdfast.usage_v1($1, g.name) AS u ORDER BY g.n"""
+    awaited: str = """
+        SELECT (SELECT count(*) FROM holdfast.link AS l WHERE l.ns = $1 AND l.waiter = s.id),
+            (SELECT count(*) FROM holdfast.link AS l
+             WHERE l.ns = $1 AND l.waiter = s.id AND l.state IS NULL),
+            (SELECT count(*) FROM holdfast.link AS l WHERE l.ns = $1 AND l.waiter = s.id AND l.state <> 3),
+            coalesce(s.held, false)
+        FROM holdfast.jobs AS s WHERE s.ns = $1 AND s.id = $2::uuid"""
+    before: str = """
+        SELECT job, state FROM holdfast.link
+        WHERE ns = $1 AND waiter = $2::uuid AND ($3::uuid IS NULL OR job > $3::uuid)
+        ORDER BY job LIMIT $4"""
+    release: str = "SELECT holdfast.release_v1($1, $2)"
+    proceed: str = "SELECT holdfast.proceed_v1($1, $2)"
+    halted: str = "SELECT sequence, job FROM holdfast.halt WHERE ns = $1 ORDER BY sequence"
+    overdue: str = """
+        SELECT id FROM holdfast.job
+        WHERE ns = $1 AND expires <= (SELECT holdfast.now_v1()) AND run = 0 AND worker IS NULL
+        ORDER BY expires, id LIMIT $2"""
     notify: str = "SELECT pg_notify($1, $2)"
 
 

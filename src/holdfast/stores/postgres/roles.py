@@ -21,9 +21,10 @@ _READ = (
 )
 _LOCKED = ("lock", "lock_line", "lock_token")
 _TOLD = ("outbox", "event", "event_head", "event_floor")
+_FLOW = ("flowing", "limits", "gate", "behind", "link", "halt", "fair", "note")
 _CHANGED = (
     *("job", "lease", "done", "done_other", "attempt", "key", "tally", "worker", "queue", "schedule"),
-    *("standing", *_LOCKED, *_TOLD),
+    *("standing", *_LOCKED, *_TOLD, *_FLOW),
 )
 _ADDING = (
     *("now_v1", "namespace_v1", "add_v1", "add_fresh_v1", "add_lone_v1", "add_json_v1"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.model.flow import Flow, or_none
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord
 
@@ -25,7 +26,7 @@ CODES: dict[State, int] = {state: code for code, state in enumerate(STATES)}
 COLUMNS = (
     "id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, "
     "worker, lease_until, lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, "
-    "progress, progress_note, reason, error, result"
+    "progress, progress_note, reason, error, result, NULL, flow"
 )
 """The columns of the views of jobs, in the order of the fields of JobRecord."""
 
@@ -34,13 +35,23 @@ def state_of(code: int) -> State:
     return STATES[code]
 
 
+_decode_flow = msgspec.json.Decoder(Flow).decode
 _made: Callable[..., JobRecord] = JobRecord
 """By the order of values, which a checker of types cannot follow here."""
 
 
 def record(row: Any) -> JobRecord:
     """A job from a row of COLUMNS, which are in the order of its fields."""
-    return _made(str(row[0]), *row[1:4], state_of(row[4]), *row[5:21], tuple(row[21] or ()), *row[22:])
+    job = _made(str(row[0]), *row[1:4], state_of(row[4]), *row[5:21], tuple(row[21] or ()), *row[22:31])
+    if row[31] is not None:
+        job.flow = _decode_flow(row[31])
+    return job
+
+
+def rank_of(job: JobRecord) -> int:
+    """Where the job stands among those of its queue and priority."""
+    flow = job.flow
+    return job.due if flow is None or flow.rank is None else flow.rank
 
 
 def claimed(row: Any, worker: str, lease_until: int) -> JobRecord:
@@ -93,6 +104,7 @@ class Rest(msgspec.Struct):
     progress: float | None = None
     progress_note: str | None = None
     reason: str | None = None
+    flow: Flow | None = None
 
     def put_into(self, job: JobRecord) -> None:
         for name in self.__struct_fields__:
@@ -101,6 +113,7 @@ class Rest(msgspec.Struct):
         job.tags = self.tags or ()
         job.retry = from_hex(self.retry)
         job.result = from_hex(self.result)
+        job.flow = or_none(self.flow) if self.flow is not None else None
 
 
 _decode_rest = msgspec.json.Decoder(Rest).decode
@@ -139,6 +152,7 @@ class Told(msgspec.Struct):
     reason: str | None
     error: str | None
     result: str | None
+    flow: Flow | None
 
     def record(self) -> JobRecord:
         fields = {name: getattr(self, name) for name in self.__struct_fields__}

@@ -89,7 +89,7 @@ def as_dict(write: ScheduleWrite, term: Term) -> dict[str, Any]:
         "waits": write.waits,
         "definition": to_hex(write.definition),
         "state": to_hex(write.state),
-        "fired": _fired([write]) or None,
+        "fired": _fired([write], joined=True) or None,
         "events": events_as_json(write.events) or None,
     }
 
@@ -112,13 +112,15 @@ def _arrays(writes: Sequence[ScheduleWrite]) -> tuple[Any, ...]:
     )
 
 
-def _fired(writes: Sequence[ScheduleWrite]) -> list[list[dict[str, Any]]]:
+def _fired(writes: Sequence[ScheduleWrite], *, joined: bool = False) -> list[list[dict[str, Any]]]:
     """All jobs, each with the place of its schedule, counted from 1.
 
     In two batches, because one in which a key is taken is added one by one.
     """
     jobs = [
-        {**job, "of": place} for place, write in enumerate(writes, start=1) for job in as_json(write.jobs)
+        {**job, "of": place}
+        for place, write in enumerate(writes, start=1)
+        for job in as_json(write.jobs, joined=joined)
     ]
     batches = ([job for job in jobs if (job["key"] is None) is is_plain] for is_plain in (True, False))
     return [batch for batch in batches if batch]

@@ -12,7 +12,7 @@ from holdfast.stores.postgres.driver import Connection, connect
 from holdfast.stores.postgres.faults import translated
 from holdfast.stores.postgres.roles import roles_as_sql
 
-CLIENT = 12
+CLIENT = 16
 """The schema version that this code is written for. It works with every later one that allows it."""
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast.', 0))"

@@ -12,6 +12,7 @@ from holdfast.stores.postgres.events import PostgresEvents
 from holdfast.stores.postgres.facts import facts
 from holdfast.stores.postgres.faults import translated
 from holdfast.stores.postgres.fleet import PostgresFleet
+from holdfast.stores.postgres.flow import PostgresFlow
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.locks import PostgresLocks
@@ -40,6 +41,7 @@ class PostgresSession:
         self.locks = PostgresLocks(database, known, ns, waiters, self.wakeups)
         self.schedules = PostgresSchedules(database, known, ns, self._bell)
         self.events = PostgresEvents(database, known, ns, self._bell)
+        self.flow = PostgresFlow(database, known, ns, self._bell)
 
     async def close(self) -> None:
         if not self._is_closed:

@@ -110,11 +110,13 @@ class PostgresTransactions:
             raise self._failed(error) from error
 
     def _add(self, namespace: str, jobs: Sequence[NewJob]) -> _Statement:
-        return self._statement(_ADD, "{2}", wakes=True), [namespace, _json(adding.as_json(jobs))]
+        return self._statement(_ADD, "{2}", wakes=True), [namespace, _json(adding.as_json(jobs, joined=True))]
 
     def _move(self, namespace: str, worker: str, move: Move) -> _Statement:
-        sql = self._statement(_MOVE, "{3}", wakes=may_wake([move]))
-        return sql, [namespace, worker, _json(moving.as_dict(move))]
+        told = moving.as_dict(move, joined=True)
+        if not may_wake([move]):
+            told["quiet"] = True
+        return self._statement(_MOVE, "{3}", wakes=True), [namespace, worker, _json(told)]
 
     def _append(self, namespace: str, events: Sequence[NewEvent]) -> _Statement:
         return self._statement(_APPEND, "{2}", wakes=True), [namespace, _json(appending.as_json(events))]

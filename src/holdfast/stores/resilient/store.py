@@ -10,6 +10,7 @@ from holdfast.store import Migrations, Session, Store, Transactions, Wakeups
 from holdfast.stores.resilient.breaker import Breaker
 from holdfast.stores.resilient.events import ResilientEvents
 from holdfast.stores.resilient.fleet import ResilientFleet
+from holdfast.stores.resilient.flow import ResilientFlow
 from holdfast.stores.resilient.guard import Guard
 from holdfast.stores.resilient.jobs import ResilientJobs
 from holdfast.stores.resilient.locks import ResilientLocks
@@ -17,7 +18,7 @@ from holdfast.stores.resilient.schedules import ResilientSchedules
 
 
 class ResilientSession:
-    """A session whose jobs, fleet, locks, schedules and events survive transient faults."""
+    """A session whose jobs, fleet, locks, schedules, events and limits survive transient faults."""
 
     def __init__(self, session: Session, guard: Guard) -> None:
         self._session = session
@@ -26,6 +27,7 @@ class ResilientSession:
         self.locks = ResilientLocks(session.locks, guard)
         self.schedules = ResilientSchedules(session.schedules, guard)
         self.events = ResilientEvents(session.events, guard)
+        self.flow = ResilientFlow(session.flow, guard)
 
     @property
     def wakeups(self) -> Wakeups | None:

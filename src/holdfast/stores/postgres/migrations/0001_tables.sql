@@ -11,8 +11,10 @@ CREATE TABLE holdfast.namespace (
     retention bigint
 );
 
--- ready: true due and waiting, false waiting for its due time, null leased. worker and seq: who claimed it, by
+-- ready: true due and waiting, false waiting for its due time, null leased or parked. worker and seq: who claimed it, by
 -- which tick. The index of leased jobs leaves the worker out: each claim writes it, and few jobs have the same seq.
+-- The last columns are null in jobs that wait for nothing but their turn. rank: instead of due in the order of claims.
+-- place: in its sequence. gate: where it is parked. unmet: how many of those that it waited for did not succeed.
 CREATE TABLE holdfast.job (
     due bigint NOT NULL,
     created bigint NOT NULL,
@@ -46,6 +48,17 @@ CREATE TABLE holdfast.job (
     progress_note text,
     reason text,
     error text,
+    rank bigint,
+    place bigint,
+    expires bigint,
+    unmet integer,
+    halts boolean,
+    after_any boolean,
+    held boolean,
+    limit_key text COLLATE "C",
+    fair_key text COLLATE "C",
+    sequence text COLLATE "C",
+    gate text COLLATE "C",
     CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id)
 ) WITH (
     fillfactor = 45,
@@ -57,10 +70,17 @@ CREATE TABLE holdfast.job (
     toast.autovacuum_vacuum_scale_factor = 0.01,
     toast.autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX holdfast_job_ready ON holdfast.job (ns, queue, priority, due, id) WHERE ready;
+CREATE INDEX holdfast_job_ready ON holdfast.job (ns, queue, priority, (coalesce(rank, due)), id) WHERE ready;
 CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE NOT ready;
 CREATE INDEX holdfast_job_leased ON holdfast.job (ns, seq) WHERE worker IS NOT NULL;
 CREATE INDEX holdfast_job_asked ON holdfast.job (ns, worker) WHERE cancel_asked AND worker IS NOT NULL;
+CREATE INDEX holdfast_job_parked ON holdfast.job (ns, gate, queue, task, priority, (coalesce(rank, due)), id)
+    WHERE gate IS NOT NULL;
+CREATE INDEX holdfast_job_turn ON holdfast.job (ns, sequence, place, id) WHERE sequence IS NOT NULL;
+CREATE INDEX holdfast_job_at_turn ON holdfast.job (ns, sequence) WHERE sequence IS NOT NULL AND worker IS NOT NULL;
+CREATE INDEX holdfast_job_keyed ON holdfast.job (ns, limit_key) WHERE limit_key IS NOT NULL AND worker IS NOT NULL;
+CREATE INDEX holdfast_job_expires ON holdfast.job (ns, expires, id) WHERE expires IS NOT NULL AND run = 0;
+CREATE SEQUENCE holdfast.place OWNED BY holdfast.job.place;
 
 -- What a heartbeat, a start or a wish to cancel says of one lease. Absent while nothing was said. A row whose
 -- token is not the job's is left over, says nothing, and is swept away.
@@ -118,6 +138,16 @@ CREATE TABLE holdfast.done (
     progress_note text,
     reason text,
     error text,
+    rank bigint,
+    place bigint,
+    expires bigint,
+    unmet integer,
+    halts boolean,
+    after_any boolean,
+    held boolean,
+    limit_key text COLLATE "C",
+    fair_key text COLLATE "C",
+    sequence text COLLATE "C",
     CONSTRAINT holdfast_done_pkey PRIMARY KEY (ns, id)
 ) PARTITION BY RANGE (id);
 CREATE INDEX holdfast_done_finished ON holdfast.done USING brin (finished) WITH (pages_per_range = 32, autosummarize = on);
@@ -195,6 +225,89 @@ CREATE TABLE holdfast.queue (
     PRIMARY KEY (ns, name)
 );
 
+-- A namespace stands here once a limit was put there that can hold jobs back, or a job was added that waits for others or
+-- its turn: from then on all claims there come one after the other. It may stand here more than once, so that nobody waits
+-- for another's transaction.
+CREATE TABLE holdfast.flowing (ns integer NOT NULL);
+CREATE INDEX holdfast_flowing_ns ON holdfast.flowing (ns);
+
+CREATE TABLE holdfast.limits (
+    period bigint NOT NULL,
+    weight double precision NOT NULL,
+    ns integer NOT NULL,
+    concurrency integer,
+    rate bigint,
+    burst bigint NOT NULL,
+    paused boolean NOT NULL,
+    declared boolean NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, scope, name)
+);
+
+-- Gates with a rate: how far it is used up. opens: when the gate is to be looked at because of the time.
+CREATE TABLE holdfast.gate (
+    last bigint NOT NULL,
+    opens bigint,
+    ns integer NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, name)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX holdfast_gate_opens ON holdfast.gate (ns, opens) WHERE opens IS NOT NULL;
+
+-- Gates whose room nobody can take until another gate opens: that of the queue or task of all who stand in line there.
+CREATE TABLE holdfast.behind (
+    ns integer NOT NULL,
+    gate text COLLATE "C" NOT NULL,
+    other text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, gate, other)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- A job that waits, or has waited, for another. state: how that ended, null while it is pending.
+CREATE TABLE holdfast.link (
+    waiter uuid NOT NULL,
+    job uuid NOT NULL,
+    ns integer NOT NULL,
+    state smallint,
+    PRIMARY KEY (ns, waiter, job)
+);
+CREATE INDEX holdfast_link_job ON holdfast.link (ns, job) WHERE state IS NULL;
+CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) WHERE state IS NULL;
+CREATE INDEX holdfast_link_unmet ON holdfast.link (ns, waiter) WHERE state <> 3;
+
+-- Sequences that a job has halted.
+CREATE TABLE holdfast.halt (
+    job uuid NOT NULL,
+    ns integer NOT NULL,
+    sequence text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, sequence)
+);
+
+-- The rank of the last job of each fair key of a queue.
+CREATE TABLE holdfast.fair (
+    last bigint NOT NULL,
+    ns integer NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, queue, key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX holdfast_fair_last ON holdfast.fair (ns, queue, last);
+
+-- What the next tick is to look at, because those who did it could not: a job that was added and waits for others, or is
+-- put before another; or one that ended, was changed or removed, with what it belonged to then.
+CREATE TABLE holdfast.note (
+    ns integer NOT NULL,
+    job uuid NOT NULL,
+    is_new boolean NOT NULL,
+    before uuid,
+    queue text COLLATE "C",
+    task text COLLATE "C",
+    limit_key text COLLATE "C",
+    sequence text COLLATE "C",
+    n bigint GENERATED BY DEFAULT AS IDENTITY
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX holdfast_note_n ON holdfast.note (ns, n);
+
 -- Live jobs as they stand.
 CREATE VIEW holdfast.live AS
 SELECT j.ns, j.id, j.task, j.queue, j.payload,
@@ -206,7 +319,12 @@ SELECT j.ns, j.id, j.task, j.queue, j.payload,
        j.cancel_asked OR coalesce(l.cancel_asked, false) AS cancel_asked,
        CASE WHEN l.job IS NULL THEN j.progress ELSE l.progress END AS progress,
        CASE WHEN l.job IS NULL THEN j.progress_note ELSE l.progress_note END AS progress_note,
-       j.reason, j.error, j.result
+       j.reason, j.error, j.result, j.limit_key, j.fair_key, j.rank, j.sequence, j.place, j.halts, j.after_any, j.held,
+       j.expires, j.unmet, j.gate,
+       CASE WHEN num_nonnulls(j.limit_key, j.fair_key, j.sequence, j.halts, j.after_any, j.expires, j.unmet, j.gate) > 0
+       THEN json_strip_nulls(json_build_object(
+           'limit_key', j.limit_key, 'fair_key', j.fair_key, 'rank', j.rank, 'sequence', j.sequence, 'halts', j.halts,
+           'after_any', j.after_any, 'expires', j.expires, 'unmet', j.unmet, 'parked', j.gate)) END AS flow
 FROM holdfast.job AS j
 LEFT JOIN holdfast.lease AS l ON l.ns = j.ns AND l.job = j.id AND l.token = j.token AND j.worker IS NOT NULL;
 
@@ -215,7 +333,12 @@ CREATE VIEW holdfast.finished AS
 SELECT d.ns, d.id, d.task, d.queue, d.payload, d.state, d.priority, d.due, d.created, d.run, d.failures, d.lost,
        d.suspect, d.version, d.token, NULL::text COLLATE "C" AS worker, NULL::bigint AS lease_until, d.lease, d.timeout,
        d.retry, d.headers, d.key, d.tags, d.started, d.finished, d.cancel_asked, d.progress, d.progress_note, d.reason,
-       d.error, d.result
+       d.error, d.result, d.limit_key, d.fair_key, d.rank, d.sequence, d.place, d.halts, d.after_any, d.held, d.expires,
+       d.unmet, NULL::text COLLATE "C" AS gate,
+       CASE WHEN num_nonnulls(d.limit_key, d.fair_key, d.sequence, d.halts, d.after_any, d.expires, d.unmet) > 0
+       THEN json_strip_nulls(json_build_object(
+           'limit_key', d.limit_key, 'fair_key', d.fair_key, 'rank', d.rank, 'sequence', d.sequence, 'halts', d.halts,
+           'after_any', d.after_any, 'expires', d.expires, 'unmet', d.unmet)) END AS flow
 FROM holdfast.done AS d;
 
 -- All jobs.

@@ -71,7 +71,7 @@ $$;
 CREATE FUNCTION holdfast.add_one_v1(
     p_ns integer, p_now bigint, p_n integer, p_id uuid, p_task text, p_queue text, p_payload bytea, p_priority bigint,
     p_due bigint, p_key text, p_key_ttl bigint, p_tags jsonb, p_lease bigint, p_timeout bigint, p_retry bytea,
-    p_headers bytea
+    p_headers bytea, p_flow jsonb, p_rank bigint
 ) RETURNS jsonb LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -92,9 +92,16 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO holdfast.job (
-            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers)
-        VALUES (p_ns, p_id, p_task, p_queue, p_payload, p_priority, p_due, p_due <= p_now, p_now, p_key,
-                ARRAY(SELECT jsonb_array_elements_text(p_tags)), p_lease, p_timeout, p_retry, p_headers)
+            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers, limit_key,
+            fair_key, rank, sequence, place, halts, after_any, held, expires, gate)
+        VALUES (
+            p_ns, p_id, p_task, p_queue, p_payload, p_priority, p_due,
+            CASE WHEN (p_flow ?| ARRAY['after', 'held']) IS NOT TRUE THEN p_due <= p_now END, p_now, p_key,
+            ARRAY(SELECT jsonb_array_elements_text(p_tags)), p_lease, p_timeout, p_retry, p_headers, p_flow ->> 'limit_key',
+            p_flow ->> 'fair_key', p_rank, p_flow ->> 'sequence',
+            CASE WHEN p_flow ? 'sequence' THEN nextval('holdfast.place') END, (p_flow ->> 'halts')::boolean,
+            (p_flow ->> 'after_any')::boolean, (p_flow ->> 'held')::boolean, p_now + (p_flow ->> 'expires')::bigint,
+            CASE WHEN p_flow ?| ARRAY['after', 'held'] THEN 'after' END)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             -- Finished while this was under way: the live row was gone before the insert, the other is visible now.
@@ -119,7 +126,7 @@ $$;
 CREATE FUNCTION holdfast.add_v1(
     p_ns integer, p_now bigint, p_ids uuid[], p_tasks text[], p_queues text[], p_payloads bytea[], p_priorities bigint[],
     p_dues bigint[], p_delays bigint[], p_keys text[], p_key_ttls bigint[], p_tags jsonb[], p_leases bigint[],
-    p_timeouts bigint[], p_retries bytea[], p_headers bytea[], p_wake text
+    p_timeouts bigint[], p_retries bytea[], p_headers bytea[], p_flows jsonb[], p_wake text
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -130,7 +137,11 @@ DECLARE
     v_first uuid;
     v_last uuid;
     v_stood jsonb;
+    v_ranks bigint[];
 BEGIN
+    IF p_flows IS NOT NULL THEN
+        v_ranks := holdfast.ranks_v1(p_ns, v_now, p_queues, p_priorities, p_flows, p_now IS NULL);
+    END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
@@ -146,15 +157,20 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO holdfast.job (
-            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers)
-        SELECT p_ns, n.id, n.task, n.queue, n.payload, n.priority, n.due, n.due <= v_now, v_now, n.key,
+            ns, id, task, queue, payload, priority, due, ready, created, key, tags, lease, timeout, retry, headers, limit_key,
+            fair_key, rank, sequence, place, halts, after_any, held, expires, gate)
+        SELECT p_ns, n.id, n.task, n.queue, n.payload, n.priority, n.due,
+               CASE WHEN (n.flow ?| ARRAY['after', 'held']) IS NOT TRUE THEN n.due <= v_now END, v_now, n.key,
                CASE WHEN n.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(n.tags)) END,
-               n.lease, n.timeout, n.retry, n.headers
+               n.lease, n.timeout, n.retry, n.headers, n.flow ->> 'limit_key', n.flow ->> 'fair_key', n.rank,
+               n.flow ->> 'sequence', CASE WHEN n.flow ? 'sequence' THEN nextval('holdfast.place') END,
+               (n.flow ->> 'halts')::boolean, (n.flow ->> 'after_any')::boolean, (n.flow ->> 'held')::boolean,
+               v_now + (n.flow ->> 'expires')::bigint, CASE WHEN n.flow ?| ARRAY['after', 'held'] THEN 'after' END
         FROM (
             SELECT u.*, coalesce(u.at, v_now + coalesce(u.delay, 0)) AS due
             FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_tags, p_leases,
-                        p_timeouts, p_retries, p_headers)
-                 AS u(id, task, queue, payload, priority, at, delay, key, tags, lease, timeout, retry, headers)
+                        p_timeouts, p_retries, p_headers, p_flows, v_ranks)
+                 AS u(id, task, queue, payload, priority, at, delay, key, tags, lease, timeout, retry, headers, flow, rank)
         ) AS n
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS v_made = ROW_COUNT;
@@ -171,6 +187,10 @@ BEGIN
             RAISE unique_violation;
         END IF;
         PERFORM holdfast.check_unseen_v1(p_ns, p_ids);
+        IF p_flows IS NOT NULL THEN
+            RETURN jsonb_build_object(
+                'now', v_now, 'flows', holdfast.link_v1(p_ns, v_now, p_ids, p_flows, NULL, p_now IS NULL))::text;
+        END IF;
         RETURN '{"now":' || v_now || '}';
     EXCEPTION WHEN unique_violation THEN
         v_made := 0;
@@ -184,13 +204,15 @@ BEGIN
         SELECT holdfast.add_one_v1(
             p_ns, v_now, u.n::integer, u.id, u.task, u.queue, u.payload, u.priority,
             coalesce(u.at, v_now + coalesce(u.delay, 0)), u.key, u.ttl, u.tags, u.lease, u.timeout, u.retry,
-            u.headers) AS stood
+            u.headers, u.flow, u.rank) AS stood
         FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_key_ttls, p_tags,
-                    p_leases, p_timeouts, p_retries, p_headers) WITH ORDINALITY
-             AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, n)
+                    p_leases, p_timeouts, p_retries, p_headers, p_flows, v_ranks) WITH ORDINALITY
+             AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, flow, rank, n)
         ORDER BY u.n
     ) AS a;
-    RETURN jsonb_build_object('now', v_now, 'stood', v_stood)::text;
+    RETURN jsonb_build_object(
+        'now', v_now, 'stood', v_stood, 'flows', CASE WHEN p_flows IS NOT NULL THEN
+            holdfast.link_v1(p_ns, v_now, p_ids, p_flows, v_stood, p_now IS NULL) END)::text;
 END
 $$;
 
@@ -235,9 +257,10 @@ AS $$
         array_agg(decode(j.payload, 'hex') ORDER BY n), array_agg(j.priority ORDER BY n), array_agg(j.due ORDER BY n),
         array_agg(j.delay ORDER BY n), array_agg(j.key ORDER BY n), array_agg(j.key_ttl ORDER BY n),
         array_agg(j.tags ORDER BY n), array_agg(j.lease ORDER BY n), array_agg(j.timeout ORDER BY n),
-        array_agg(decode(j.retry, 'hex') ORDER BY n), array_agg(decode(j.headers, 'hex') ORDER BY n), p_wake)
+        array_agg(decode(j.retry, 'hex') ORDER BY n), array_agg(decode(j.headers, 'hex') ORDER BY n),
+        CASE WHEN count(j.flow) > 0 THEN array_agg(j.flow ORDER BY n) END, p_wake)
     FROM jsonb_array_elements(p_jobs) WITH ORDINALITY AS e(job, n)
     CROSS JOIN LATERAL jsonb_to_record(e.job) AS j(
         id uuid, task text, queue text, payload text, priority bigint, due bigint, delay bigint, key text,
-        key_ttl bigint, tags jsonb, lease bigint, timeout bigint, retry text, headers text)
+        key_ttl bigint, tags jsonb, lease bigint, timeout bigint, retry text, headers text, flow jsonb)
 $$;

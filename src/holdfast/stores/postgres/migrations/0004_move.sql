@@ -107,11 +107,12 @@ BEGIN
             INSERT INTO holdfast.done (
                 ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token,
                 lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note,
-                reason, error, result)
+                reason, error, result, limit_key, fair_key, rank, sequence, place, halts, after_any, expires, unmet)
             VALUES (
                 p_ns, j.id, j.task, j.queue, j.payload, m."to", j.priority, j.due, j.created, j.run, m.failures, m.lost,
                 m.suspect, j.version + 1, j.token, j.lease, j.timeout, j.retry, j.headers, j.key, j.tags, j.started,
-                p_now, j.cancel_asked, j.progress, j.progress_note, m.reason, m.error, decode(m.result, 'hex'))
+                p_now, j.cancel_asked, j.progress, j.progress_note, m.reason, m.error, decode(m.result, 'hex'),
+                j.limit_key, j.fair_key, j.rank, j.sequence, j.place, j.halts, j.after_any, j.expires, j.unmet)
             RETURNING tableoid INTO v_part;
             INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (p_ns, j.queue, m."to", v_part, 1);
             IF j.key IS NOT NULL THEN
@@ -158,12 +159,13 @@ BEGIN
 END
 $$;
 
--- One move as part of the caller's transaction.
+-- One move as part of the caller's transaction. With "quiet" it wakes others only if it may make room for jobs.
 CREATE FUNCTION holdfast.move_in_v1(p_ns integer, p_worker text, p_move jsonb, p_wake text) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 DECLARE
     v_detail text;
+    v_flows boolean := EXISTS (SELECT FROM holdfast.flowing WHERE ns = p_ns);
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         BEGIN
@@ -177,9 +179,16 @@ BEGIN
             RETURN false;
         END;
     END IF;
-    IF p_wake IS NOT NULL THEN
+    IF p_wake IS NOT NULL AND (v_flows OR NOT p_move ? 'quiet') THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
-    RETURN holdfast.move_v1(p_ns, p_worker, holdfast.now_v1(), p_move);
+    IF NOT holdfast.move_v1(p_ns, p_worker, holdfast.now_v1(), p_move) THEN
+        RETURN false;
+    END IF;
+    -- Settled by the next tick. An old snapshot does not tell whether anybody waits for that.
+    IF p_move ->> 'outcome' IS NOT NULL AND (v_flows OR current_setting('transaction_isolation') <> 'read committed') THEN
+        PERFORM holdfast.note_v1(p_ns, holdfast.ended_v1(p_ns, ARRAY[(p_move ->> 'job')::uuid]));
+    END IF;
+    RETURN true;
 END
 $$;

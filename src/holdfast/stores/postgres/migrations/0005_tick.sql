@@ -22,7 +22,8 @@ BEGIN
         ) AS c
         WHERE j.ns = c.ns AND j.id = c.id AND j.token = c.token AND NOT j.worker IS DISTINCT FROM p_worker
         RETURNING j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token, j.lease,
-                  j.timeout, j.retry, j.headers, j.key, j.tags, j.cancel_asked, c.elapsed, c.result
+                  j.timeout, j.retry, j.headers, j.key, j.tags, j.cancel_asked, c.elapsed, c.result, j.limit_key, j.fair_key,
+                  j.rank, j.sequence, j.place, j.halts, j.after_any, j.expires, j.unmet
     ), unlocked AS (
         DELETE FROM holdfast.key AS k
         USING (
@@ -38,11 +39,13 @@ BEGIN
     ), kept AS (
         INSERT INTO holdfast.done (
             ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, ran_by,
-            lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note, result)
+            lease, timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note, result,
+            limit_key, fair_key, rank, sequence, place, halts, after_any, expires, unmet)
         SELECT p_ns, g.id, g.task, g.queue, g.payload, 3, g.priority, g.due, g.created, g.run, 0, 0, false,
                g.version + 1 + coalesce(t.changes, 0), g.token, p_worker, g.lease, g.timeout, g.retry, g.headers, g.key,
                g.tags, coalesce(t.started, p_now - g.elapsed), p_now, g.cancel_asked OR coalesce(t.cancel_asked, false),
-               t.progress, t.progress_note, g.result
+               t.progress, t.progress_note, g.result, g.limit_key, g.fair_key, g.rank, g.sequence, g.place, g.halts,
+               g.after_any, g.expires, g.unmet
         FROM gone AS g
         LEFT JOIN LATERAL (
             SELECT * FROM holdfast.lease WHERE v_told AND ns = p_ns AND job = g.id AND token = g.token OFFSET 0
@@ -74,7 +77,8 @@ $$;
 -- While an old transaction is open, claimed jobs stay in the index as dead entries that each claim must pass. So it is told
 -- how many entries were read, and the caller may then ask to begin behind them: p_floors has for a queue [priority, due,
 -- id] for each priority, and only these priorities are claimed then; p_due_floor is an instant up to which all that was
--- due is ready.
+-- due is ready. That is left out of account where limits, sequences or links are used: all claims there come one after the
+-- other, each by what the others have left.
 CREATE FUNCTION holdfast.tick_v1(
     p_ns integer, p_worker text, p_seq bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[],
     p_moves jsonb, p_queues text[], p_tasks text[], p_limit integer, p_lease bigint, p_repeat boolean, p_wake text,
@@ -88,7 +92,12 @@ SET plan_cache_mode = force_generic_plan SET lock_timeout = '1s'
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now bigint := holdfast.now_v1();
+    v_now bigint;
+    v_flows boolean;
+    v_is_late boolean := false;
+    v_freed uuid[];
+    v_is_freed boolean := false;
+    v_paused_tasks text[];
     v_moved integer := 0;
     v_refused integer[];
     v_verdicts text;
@@ -107,6 +116,7 @@ DECLARE
     v_floors jsonb;
     v_floor jsonb;
 BEGIN
+    SELECT holdfast.now_v1(), EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) INTO v_now, v_flows;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
@@ -142,6 +152,10 @@ BEGIN
     IF p_moves IS NOT NULL THEN
         v_verdicts := holdfast.moves_v1(p_ns, p_worker, v_now, p_moves);
     END IF;
+    IF NOT v_flows THEN
+        -- Until the commit nobody counts or links who would not see what this tick does.
+        v_is_late := NOT pg_try_advisory_xact_lock_shared(hashtextextended('holdfast.flow', p_ns));
+    END IF;
 
     SELECT coalesce((SELECT w.live_until > v_now FROM holdfast.worker AS w WHERE w.ns = p_ns AND w.id = p_worker), false),
            ARRAY(SELECT q.name FROM holdfast.queue AS q WHERE q.ns = p_ns AND q.name = ANY (p_queues) AND q.paused),
@@ -152,8 +166,13 @@ BEGIN
                        WHERE j.ns = p_ns AND j.queue = q.name AND NOT j.ready AND j.due > v_due_floor
                        ORDER BY j.due LIMIT 1)
                FROM unnest(p_queues) AS q(name)),
-           pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass)
-    INTO v_registered, v_paused, v_is_asked, v_dues, v_read;
+           pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass),
+           v_is_late OR (NOT v_flows AND EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns))
+    INTO v_registered, v_paused, v_is_asked, v_dues, v_read, v_is_late;
+    IF v_flows OR v_is_late THEN
+        SELECT t.freed, t.is_late, t.paused_tasks INTO v_freed, v_is_late, v_paused_tasks
+        FROM holdfast.tick_flow_v1(p_ns, v_now, p_ids, p_moves, p_tasks, v_is_late) AS t;
+    END IF;
     IF v_is_asked THEN
         SELECT json_agg(json_build_array(a.id, a.token)) INTO v_asked FROM (
             SELECT j.id, j.token FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker = p_worker AND j.cancel_asked
@@ -170,14 +189,14 @@ BEGIN
                    'state', s.state, 'failures', s.failures, 'lost', s.lost, 'suspect', s.suspect, 'cancel_asked',
                    s.cancel_asked, 'lease_until', s.lease_until, 'lease', s.lease, 'timeout', s.timeout, 'retry', s.retry,
                    'key', s.key, 'tags', s.tags, 'started', s.started, 'progress', s.progress, 'progress_note',
-                   s.progress_note, 'reason', s.reason, 'error', s.error, 'result', s.result)
+                   s.progress_note, 'reason', s.reason, 'error', s.error, 'result', s.result, 'flow', s.flow)
         FROM holdfast.job AS j JOIN holdfast.jobs AS s ON s.ns = p_ns AND s.id = j.id
         WHERE j.ns = p_ns AND j.worker = p_worker AND j.seq = p_seq;
         IF FOUND THEN
             v_left := 0;
         END IF;
     END IF;
-    IF NOT v_registered THEN
+    IF NOT v_registered OR v_is_late THEN
         v_left := 0;
     END IF;
 
@@ -195,6 +214,15 @@ BEGIN
             WHERE j.ns = p_ns AND j.queue = v_queue AND NOT j.ready AND j.due > v_due_floor ORDER BY j.due LIMIT 1;
         END IF;
         v_next := least(v_next, CASE WHEN v_due IS NOT NULL THEN greatest(v_due - v_now, 0) END);
+        IF v_flows THEN
+            IF v_left > 0 THEN
+                RETURN QUERY
+                SELECT * FROM holdfast.claim_v1(p_ns, p_worker, p_seq, v_queue, p_tasks, v_left, p_lease, v_now);
+                GET DIAGNOSTICS v_got = ROW_COUNT;
+                v_left := v_left - v_got;
+            END IF;
+            CONTINUE;
+        END IF;
         v_floors := coalesce(p_floors -> v_queue, '[[-9223372036854775808, -9223372036854775808, null]]');
         FOR v_place IN 0 .. jsonb_array_length(v_floors) - 1 LOOP
             EXIT WHEN v_left <= 0;
@@ -207,35 +235,48 @@ BEGIN
             WHERE j.ctid = ANY (ARRAY(
                 SELECT i.ctid FROM holdfast.job AS i
                 WHERE i.ns = p_ns AND i.queue = v_queue AND i.ready AND i.task = ANY (p_tasks)
-                  AND (i.priority, i.due, i.id) > (
+                  AND NOT EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns)
+                  AND (i.priority, coalesce(i.rank, i.due), i.id) > (
                       (v_floor ->> 0)::bigint, (v_floor ->> 1)::bigint,
                       coalesce((v_floor ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
                   AND i.priority <= CASE WHEN p_floors ? v_queue THEN (v_floor ->> 0)::bigint ELSE 9223372036854775807 END
-                ORDER BY i.priority, i.due, i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
+                ORDER BY i.priority, coalesce(i.rank, i.due), i.id LIMIT v_left FOR NO KEY UPDATE SKIP LOCKED
             ))
             RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token,
                       j.headers,
                       CASE WHEN j.failures > 0 OR j.lost > 0 OR j.suspect OR j.cancel_asked OR j.lease IS NOT NULL
                                 OR j.timeout IS NOT NULL OR j.retry IS NOT NULL OR j.key IS NOT NULL OR j.tags IS NOT NULL
-                                OR j.error IS NOT NULL OR j.result IS NOT NULL
+                                OR j.error IS NOT NULL OR j.result IS NOT NULL OR j.limit_key IS NOT NULL
+                                OR j.fair_key IS NOT NULL OR j.expires IS NOT NULL
                       THEN json_build_object(
                           'state', j.state, 'failures', j.failures, 'lost', j.lost, 'suspect', j.suspect, 'cancel_asked',
                           j.cancel_asked, 'lease_until', j.lease_until, 'lease', j.lease, 'timeout', j.timeout, 'retry',
-                          j.retry, 'key', j.key, 'tags', j.tags, 'error', j.error, 'result', j.result) END;
+                          j.retry, 'key', j.key, 'tags', j.tags, 'error', j.error, 'result', j.result, 'flow',
+                          json_strip_nulls(json_build_object(
+                              'limit_key', j.limit_key, 'fair_key', j.fair_key, 'rank', j.rank, 'expires', j.expires))) END;
             GET DIAGNOSTICS v_got = ROW_COUNT;
             v_left := v_left - v_got;
         END LOOP;
     END LOOP;
     v_read := pg_stat_get_xact_tuples_returned('holdfast.job_ready'::regclass) - v_read;
+    IF v_is_late THEN
+        v_next := 0;
+    ELSIF v_flows AND p_queues IS NOT NULL THEN
+        v_next := least(v_next, holdfast.opens_v1(p_ns, v_now, p_queues, v_paused, p_tasks, v_left));
+    END IF;
+    IF v_freed <> '{}' THEN
+        v_is_freed := EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_freed) AND j.ready);
+    END IF;
 
     priority := v_now;
     due := v_next;
     created := v_read;
     run := v_registered::integer;
     answer := '{}';
-    IF num_nulls(v_refused, v_verdicts, v_asked) < 3 OR v_paused <> '{}' THEN
+    IF num_nulls(v_refused, v_verdicts, v_asked, v_paused_tasks) < 4 OR v_paused <> '{}' OR v_is_freed THEN
         answer := json_build_object(
-            'refused', v_refused, 'verdicts', v_verdicts, 'asked', v_asked, 'paused', v_paused)::text;
+            'refused', v_refused, 'verdicts', v_verdicts, 'asked', v_asked, 'paused', v_paused, 'paused_tasks',
+            v_paused_tasks, 'freed', v_is_freed)::text;
     END IF;
     RETURN NEXT;
 END

@@ -45,8 +45,9 @@ BEGIN
     IF p_was IN (0, 5) AND s.state IN (0, 5) THEN
         UPDATE holdfast.job
         SET state = s.state, version = s.version, queue = s.queue, priority = s.priority, due = s.due,
-            ready = s.due <= p_now, tags = s.tags, failures = s.failures, lost = s.lost, suspect = s.suspect,
-            reason = s.reason, key = s.key
+            ready = CASE WHEN s.gate IS DISTINCT FROM 'after' THEN s.due <= p_now END,
+            gate = CASE WHEN s.gate = 'after' THEN s.gate END, tags = s.tags, failures = s.failures, lost = s.lost,
+            suspect = s.suspect, reason = s.reason, key = s.key
         WHERE ns = s.ns AND id = s.id;
         RETURN;
     END IF;
@@ -57,22 +58,28 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (s.ns, p_was_queue, p_was, v_part, -1);
     END IF;
     IF s.state IN (0, 5) THEN
+        IF s.held OR EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = s.ns AND l.waiter = s.id AND l.state IS NULL) THEN
+            s.gate := 'after';
+        END IF;
         INSERT INTO holdfast.job (
             ns, id, task, queue, payload, state, ready, priority, due, created, run, failures, lost, suspect, version, token,
-            lease, timeout, retry, headers, key, tags, started, cancel_asked, progress, progress_note, reason, error)
+            lease, timeout, retry, headers, key, tags, started, cancel_asked, progress, progress_note, reason, error,
+            limit_key, fair_key, rank, sequence, place, halts, after_any, held, expires, unmet, gate)
         VALUES (
-            s.ns, s.id, s.task, s.queue, s.payload, s.state, s.due <= p_now, s.priority, s.due, s.created, s.run, s.failures,
-            s.lost, s.suspect, s.version, s.token, s.lease, s.timeout, s.retry, s.headers, s.key, s.tags, s.started,
-            s.cancel_asked, s.progress, s.progress_note, s.reason, s.error);
+            s.ns, s.id, s.task, s.queue, s.payload, s.state, CASE WHEN s.gate IS NULL THEN s.due <= p_now END, s.priority,
+            s.due, s.created, s.run, s.failures, s.lost, s.suspect, s.version, s.token, s.lease, s.timeout, s.retry,
+            s.headers, s.key, s.tags, s.started, s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.limit_key,
+            s.fair_key, s.rank, s.sequence, s.place, s.halts, s.after_any, s.held, s.expires, s.unmet, s.gate);
     ELSE
         INSERT INTO holdfast.done (
             ns, id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, lease,
             timeout, retry, headers, key, tags, started, finished, cancel_asked, progress, progress_note, reason, error,
-            result)
+            result, limit_key, fair_key, rank, sequence, place, halts, after_any, held, expires, unmet)
         VALUES (
             s.ns, s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures, s.lost,
             s.suspect, s.version, s.token, s.lease, s.timeout, s.retry, s.headers, s.key, s.tags, s.started, s.finished,
-            s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result)
+            s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result, s.limit_key, s.fair_key, s.rank,
+            s.sequence, s.place, s.halts, s.after_any, s.held, s.expires, s.unmet)
         RETURNING tableoid INTO v_part;
         INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (s.ns, s.queue, s.state, v_part, 1);
     END IF;
@@ -92,6 +99,7 @@ DECLARE
     v_old_key text;
     v_key text;
     v_holder uuid;
+    v_note holdfast.note;
 BEGIN
     SELECT * INTO e FROM jsonb_to_record(p_edit) AS r(
         job uuid, version integer, "from" smallint[], "to" smallint, queue text, priority bigint, due bigint, delay bigint,
@@ -120,6 +128,7 @@ BEGIN
         END IF;
         v_was := s.state;
         v_was_queue := s.queue;
+        v_note := (p_ns, s.id, false, NULL, s.queue, s.task, s.limit_key, s.sequence, NULL);
         v_old_key := s.key;
         s.state := coalesce(e."to", s.state);
         IF e.key IS NOT NULL OR (v_was NOT IN (0, 5) AND s.state IN (0, 5) AND s.key IS NOT NULL) THEN
@@ -158,6 +167,10 @@ BEGIN
             WHERE k.ns = p_ns AND k.key = s.key AND k.job = s.id AND (k.until IS NULL OR k.until <= v_now);
         END IF;
         PERFORM holdfast.place_v1(s, v_was, v_was_queue, v_now);
+        -- One that stays in the dead letter queue ends nothing.
+        IF (v_was IN (0, 5) OR s.state <> v_was) AND holdfast.tell_v1(p_ns, v_now, ARRAY[v_note]) THEN
+            SELECT * INTO s FROM holdfast.jobs WHERE ns = p_ns AND id = e.job;
+        END IF;
     END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
@@ -176,6 +189,9 @@ BEGIN
     DELETE FROM holdfast.key AS k
     WHERE k.ns = p_ns AND k.job = ANY (p_ids)
       AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = k.job);
+    DELETE FROM holdfast.link AS l
+    WHERE l.ns = p_ns AND l.waiter = ANY (p_ids)
+      AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = l.waiter);
 END
 $$;
 
@@ -186,6 +202,7 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
     v_stay uuid[];
+    v_notes holdfast.note[] := holdfast.ended_v1(p_ns, p_ids);
 BEGIN
     LOOP
         DELETE FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND worker IS NULL;
@@ -199,6 +216,7 @@ BEGIN
         EXIT WHEN NOT EXISTS (SELECT FROM holdfast.job WHERE ns = p_ns AND id = ANY (p_ids) AND id <> ALL (v_stay));
     END LOOP;
     PERFORM holdfast.forget_beside_v1(p_ns, ARRAY(SELECT i.id FROM unnest(p_ids) AS i(id) WHERE i.id <> ALL (v_stay)));
+    PERFORM holdfast.tell_v1(p_ns, holdfast.now_v1(), v_notes);
     RETURN cardinality(v_stay);
 END
 $$;

@@ -189,6 +189,7 @@ BEGIN
     WHERE l.ns = p_ns AND l.until < v_now AND NOT EXISTS (
         SELECT FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.id = l.job AND j.token = l.token AND j.worker IS NOT NULL);
+    PERFORM holdfast.sweep_flow_v1(p_ns, v_now, p_limit);
     -- Not while a day is dropped, which would miss the sums of its jobs.
     IF (SELECT count(*) > 1000 FROM holdfast.tally WHERE ns = p_ns)
         AND pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0))

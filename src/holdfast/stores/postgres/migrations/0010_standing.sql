@@ -40,6 +40,7 @@ BEGIN
         SELECT * FROM holdfast.standing AS i
         WHERE i.ns = p_ns AND i.seq > 0 AND p_queue = ANY (i.queues) AND p_task = ANY (i.tasks)
           AND pg_current_xact_id_if_assigned() IS NULL
+          AND NOT EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns)
         ORDER BY i.since LIMIT 32
     LOOP
         v_is_there := v_want.until > v_now AND EXISTS (SELECT FROM pg_stat_get_activity(v_want.pid)) AND EXISTS (
@@ -50,9 +51,13 @@ BEGIN
             OR (SELECT j.id FROM holdfast.job AS j
                 WHERE j.ns = p_ns AND j.queue = p_queue AND j.ready AND j.priority <= p_priority
                   AND j.task = ANY (v_want.tasks)
-                ORDER BY j.priority, j.due, j.id LIMIT 1) IS NOT NULL);
+                ORDER BY j.priority, coalesce(j.rank, j.due), j.id LIMIT 1) IS NOT NULL);
+        -- Whoever counts leased jobs from now on waits for the commit.
+        EXIT WHEN NOT pg_try_advisory_xact_lock_shared(hashtextextended('holdfast.flow', p_ns));
         PERFORM FROM holdfast.standing AS i
-        WHERE i.ns = p_ns AND i.worker = v_want.worker AND i.seq = v_want.seq FOR NO KEY UPDATE SKIP LOCKED;
+        WHERE i.ns = p_ns AND i.worker = v_want.worker AND i.seq = v_want.seq
+          AND NOT EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns)
+        FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         UPDATE holdfast.standing SET seq = -v_want.seq WHERE ns = p_ns AND worker = v_want.worker;
         v_is_handed := v_is_there;
@@ -146,7 +151,7 @@ BEGIN
                    'state', s.state, 'failures', s.failures, 'lost', s.lost, 'suspect', s.suspect, 'cancel_asked',
                    s.cancel_asked, 'lease_until', s.lease_until, 'lease', s.lease, 'timeout', s.timeout, 'retry', s.retry,
                    'key', s.key, 'tags', s.tags, 'started', s.started, 'progress', s.progress, 'progress_note',
-                   s.progress_note, 'reason', s.reason, 'error', s.error, 'result', s.result)
+                   s.progress_note, 'reason', s.reason, 'error', s.error, 'result', s.result, 'flow', s.flow)
         FROM holdfast.job AS j JOIN holdfast.jobs AS s ON s.ns = p_ns AND s.id = j.id
         WHERE j.ns = p_ns AND j.worker = p_worker AND j.seq = ANY (v_given);
     ELSIF p_ear IS NOT NULL AND v_rows <= p_limit AND NOT (p_repeat AND v_rows > 1) THEN

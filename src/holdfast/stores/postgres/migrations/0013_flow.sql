@@ -1,0 +1,192 @@
+-- min-client: 13
+-- What holds jobs back beside their due time. Where a namespace stands in flowing, whoever claims jobs, or settles what
+-- ended, holds the lock 'flow' alone until the commit; elsewhere ticks share it, so that whoever takes it alone sees all
+-- that they did. It is taken after the rows of one's own jobs; other rows are passed over if somebody has them. A transaction
+-- of others never takes it, and leaves notes instead.
+
+-- Takes the lock; false if it is not to be had soon.
+CREATE FUNCTION holdfast.take_flow_v1(p_ns integer) RETURNS boolean LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF pg_try_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns)) THEN
+        RETURN true;
+    END IF;
+    BEGIN
+        PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
+        RETURN true;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+END
+$$;
+
+-- Says that the namespace uses limits, sequences or links. Whoever is ending a leased job in a transaction of others that
+-- began before leaves no note, so all of these are looked at.
+CREATE FUNCTION holdfast.use_flow_v1(p_ns integer) RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) THEN
+        INSERT INTO holdfast.flowing (ns) VALUES (p_ns);
+        INSERT INTO holdfast.note (ns, job, is_new, queue, task, limit_key, sequence)
+        SELECT p_ns, j.id, false, j.queue, j.task, j.limit_key, j.sequence
+        FROM holdfast.job AS j WHERE j.ns = p_ns AND j.worker IS NOT NULL;
+    END IF;
+END
+$$;
+
+-- What there is to note of jobs that ended or will be removed.
+CREATE FUNCTION holdfast.ended_v1(p_ns integer, p_ids uuid[]) RETURNS holdfast.note[] LANGUAGE sql VOLATILE
+AS $$
+    SELECT coalesce(array_agg((p_ns, i.id, false, NULL, s.queue, s.task, s.limit_key, s.sequence, NULL)::holdfast.note), '{}')
+    FROM unnest(p_ids) AS i(id)
+    CROSS JOIN LATERAL (
+        (SELECT d.queue, d.task, d.limit_key, d.sequence FROM holdfast.done AS d WHERE d.ns = p_ns AND d.id = i.id OFFSET 0)
+        UNION ALL
+        (SELECT j.queue, j.task, j.limit_key, j.sequence FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = i.id OFFSET 0)
+        LIMIT 1
+    ) AS s
+$$;
+
+CREATE FUNCTION holdfast.note_v1(p_ns integer, p_notes holdfast.note[]) RETURNS void LANGUAGE sql
+AS $$
+    INSERT INTO holdfast.note (ns, job, is_new, before, queue, task, limit_key, sequence)
+    SELECT p_ns, n.job, n.is_new, n.before, n.queue, n.task, n.limit_key, n.sequence FROM unnest(p_notes) AS n
+$$;
+
+-- How many more jobs gates would let through, for jobs of a task each: by the number that may be leased, null if it is not
+-- limited, and by the rate, with its interval and burst.
+CREATE FUNCTION holdfast.rooms_v1(
+    p_ns integer, p_now bigint, p_gates text[], p_tasks text[], OUT rooms bigint[], OUT by_rate bigint[],
+    OUT intervals bigint[], OUT bursts bigint[]
+) LANGUAGE plpgsql
+AS $$
+BEGIN
+    WITH leased AS MATERIALIZED (
+        SELECT j.queue, j.task, count(*) AS jobs FROM holdfast.job AS j
+        WHERE j.ns = p_ns AND j.worker IS NOT NULL GROUP BY j.queue, j.task
+    ), known AS (
+        SELECT g.n, g.scope, g.name, g.gate, l.concurrency, l.paused, l.burst,
+               CASE WHEN l.rate > 0 THEN (l.period + l.rate - 1) / l.rate END AS step
+        FROM (
+            SELECT u.n, u.gate, u.task, split_part(u.gate, ':', 1) AS scope, substr(u.gate, strpos(u.gate, ':') + 1) AS name
+            FROM unnest(p_gates, p_tasks) WITH ORDINALITY AS u(gate, task, n)
+        ) AS g
+        LEFT JOIN LATERAL (
+            (SELECT 1 AS turn, i.* FROM holdfast.limits AS i
+             WHERE i.ns = p_ns AND i.scope = g.scope AND i.name = g.name OFFSET 0)
+            UNION ALL
+            (SELECT 2 AS turn, i.* FROM holdfast.limits AS i
+             WHERE g.scope = 'key' AND i.ns = p_ns AND i.scope = 'each_key' AND i.name = g.task OFFSET 0)
+            ORDER BY turn LIMIT 1
+        ) AS l ON true
+    ), counted AS (
+        SELECT k.n, k.step, k.burst,
+               CASE WHEN k.paused THEN 0
+                    WHEN k.concurrency IS NOT NULL THEN k.concurrency - CASE k.scope
+                        WHEN 'key' THEN (
+                            SELECT count(*) FROM holdfast.job AS j
+                            WHERE j.ns = p_ns AND j.limit_key = k.name AND j.worker IS NOT NULL)
+                        WHEN 'queue' THEN (SELECT coalesce(sum(c.jobs), 0) FROM leased AS c WHERE c.queue = k.name)
+                        ELSE (SELECT coalesce(sum(c.jobs), 0) FROM leased AS c WHERE c.task = k.name) END
+               END AS room,
+               CASE WHEN k.step IS NOT NULL THEN (
+                   p_now + k.burst * k.step - greatest(p_now, (
+                       SELECT i.last FROM holdfast.gate AS i WHERE i.ns = p_ns AND i.name = k.gate))) / k.step END AS by_rate
+        FROM known AS k
+    )
+    SELECT array_agg(c.room ORDER BY c.n), array_agg(c.by_rate ORDER BY c.n), array_agg(c.step ORDER BY c.n),
+           array_agg(c.burst ORDER BY c.n)
+    INTO rooms, by_rate, intervals, bursts FROM counted AS c;
+END
+$$;
+
+-- Frees the first jobs of each line of these gates, as many as have room there, times p_times; which.
+CREATE FUNCTION holdfast.open_v1(p_ns integer, p_now bigint, p_gates text[], p_times integer) RETURNS uuid[] LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_most constant integer := 1000;
+    v_gates text[];
+    v_queues text[];
+    v_tasks text[];
+    v_room record;
+    v_freed uuid[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM holdfast.behind AS b WHERE b.ns = p_ns AND b.gate = ANY (p_gates) RETURNING b.other
+    )
+    SELECT p_gates || array_agg(DISTINCT g.other) INTO p_gates FROM gone AS g WHERE g.other <> ALL (p_gates);
+    UPDATE holdfast.gate AS g SET opens = NULL WHERE g.ns = p_ns AND g.name = ANY (p_gates) AND g.opens <= p_now;
+    WITH RECURSIVE lines (gate, queue, task) AS (
+        SELECT g.gate, l.queue, l.task FROM unnest(p_gates) AS g(gate)
+        CROSS JOIN LATERAL (
+            SELECT j.queue, j.task FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate = g.gate
+            ORDER BY j.queue, j.task LIMIT 1
+        ) AS l
+        UNION ALL
+        SELECT p.gate, l.queue, l.task FROM lines AS p
+        CROSS JOIN LATERAL (
+            SELECT j.queue, j.task FROM holdfast.job AS j
+            WHERE j.ns = p_ns AND j.gate = p.gate AND (j.queue, j.task) > (p.queue, p.task)
+            ORDER BY j.queue, j.task LIMIT 1
+        ) AS l
+    )
+    SELECT array_agg(l.gate), array_agg(l.queue), array_agg(l.task) INTO v_gates, v_queues, v_tasks FROM lines AS l;
+    IF v_gates IS NULL THEN
+        RETURN '{}';
+    END IF;
+    SELECT * INTO v_room FROM holdfast.rooms_v1(p_ns, p_now, v_gates, v_tasks);
+    WITH freed AS (
+        UPDATE holdfast.job AS j SET gate = NULL, ready = j.due <= p_now
+        WHERE j.ctid = ANY (ARRAY(
+            SELECT p.place
+            FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate) AS l(gate, queue, task, room, by_rate)
+            CROSS JOIN LATERAL (
+                SELECT i.ctid AS place FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.gate = l.gate AND i.queue = l.queue AND i.task = l.task
+                ORDER BY i.priority, coalesce(i.rank, i.due), i.id
+                LIMIT least(v_most, greatest(0, p_times * coalesce(least(l.room, l.by_rate), v_most)))
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS p))
+        RETURNING j.id
+    )
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_freed FROM freed AS f;
+    -- What is left at a gate without a limit is freed later; what is left at one with a rate, when that allows.
+    INSERT INTO holdfast.gate AS g (ns, name, last, opens)
+    SELECT p_ns, l.gate, 0, 0 FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate)
+        AS l(gate, queue, task, room, by_rate)
+    WHERE l.room IS NULL AND l.by_rate IS NULL AND cardinality(v_freed) >= v_most AND EXISTS (
+        SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate = l.gate AND j.queue = l.queue AND j.task = l.task)
+    GROUP BY l.gate
+    ON CONFLICT (ns, name) DO UPDATE SET opens = 0;
+    UPDATE holdfast.gate AS g SET opens = g.last - (l.burst - 1) * l.step
+    FROM unnest(v_gates, v_room.by_rate, v_room.intervals, v_room.bursts) AS l(gate, by_rate, step, burst)
+    WHERE l.by_rate <= 0 AND g.ns = p_ns AND g.name = l.gate;
+    RETURN v_freed;
+END
+$$;
+
+-- The one job of a sequence that may be claimed.
+CREATE FUNCTION holdfast.next_v1(p_ns integer, p_sequence text) RETURNS uuid LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce(
+        (SELECT h.job FROM holdfast.halt AS h WHERE h.ns = p_ns AND h.sequence = p_sequence),
+        (SELECT j.id FROM holdfast.job AS j WHERE j.ns = p_ns AND j.sequence = p_sequence
+         ORDER BY j.sequence, j.place, j.id LIMIT 1))
+$$;
+
+-- Frees the jobs whose turn it is in their sequences; which.
+CREATE FUNCTION holdfast.call_v1(p_ns integer, p_now bigint, p_sequences text[]) RETURNS uuid[] LANGUAGE sql
+AS $$
+    WITH freed AS (
+        UPDATE holdfast.job AS j SET gate = NULL, ready = j.due <= p_now
+        WHERE j.ctid = ANY (ARRAY(
+            SELECT n.place FROM unnest(p_sequences) AS s(name)
+            CROSS JOIN LATERAL (SELECT holdfast.next_v1(p_ns, s.name) AS id OFFSET 0) AS t
+            CROSS JOIN LATERAL (
+                SELECT i.ctid AS place FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.id = t.id AND i.gate || '' = 'sequence:' || s.name FOR NO KEY UPDATE SKIP LOCKED
+            ) AS n))
+        RETURNING j.id
+    )
+    SELECT coalesce(array_agg(f.id), '{}') FROM freed AS f
+$$;

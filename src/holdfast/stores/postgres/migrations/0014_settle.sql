@@ -1,0 +1,303 @@
+-- min-client: 13
+-- Tells links how the jobs ended that they are pending for, and frees those that wait no longer; which.
+-- A waiting job that somebody is changing just now is noted, and looked at again by whoever settles next.
+CREATE FUNCTION holdfast.settle_links_v1(
+    p_ns integer, p_now bigint, p_new uuid[], p_befores uuid[], p_ended uuid[]
+) RETURNS uuid[] LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_waiters uuid[];
+    v_got uuid[];
+    v_freed uuid[];
+BEGIN
+    DELETE FROM holdfast.link AS l USING unnest(p_new, p_befores) AS n(job, before)
+    WHERE l.ns = p_ns AND l.waiter = n.before AND l.job = n.job AND NOT EXISTS (
+        SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = n.before AND j.gate = 'after' OFFSET 0);
+    WITH asked AS (
+        SELECT l.waiter, l.job FROM unnest(p_new) AS n(job)
+        CROSS JOIN LATERAL (
+            SELECT i.waiter, i.job FROM holdfast.link AS i
+            WHERE i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
+        ) AS l
+        UNION
+        SELECT l.waiter, l.job FROM unnest(p_ended) AS e(job)
+        CROSS JOIN LATERAL (
+            SELECT i.waiter, i.job FROM holdfast.link AS i
+            WHERE i.ns = p_ns AND i.job = e.job AND i.state IS NULL OFFSET 0
+        ) AS l
+    ), ends AS (
+        SELECT a.waiter, a.job,
+               CASE WHEN j.id IS NOT NULL THEN NULL
+                    WHEN d.state = 6 AND (w.after_any IS NOT TRUE) THEN NULL
+                    ELSE coalesce(d.state, 7) END AS state
+        FROM asked AS a
+        LEFT JOIN LATERAL (SELECT i.id FROM holdfast.job AS i WHERE i.ns = p_ns AND i.id = a.job OFFSET 0) AS j ON true
+        LEFT JOIN LATERAL (SELECT i.state FROM holdfast.done AS i WHERE i.ns = p_ns AND i.id = a.job OFFSET 0) AS d ON true
+        LEFT JOIN LATERAL (
+            (SELECT i.after_any FROM holdfast.job AS i WHERE i.ns = p_ns AND i.id = a.waiter OFFSET 0)
+            UNION ALL
+            (SELECT i.after_any FROM holdfast.done AS i WHERE i.ns = p_ns AND i.id = a.waiter OFFSET 0)
+            LIMIT 1
+        ) AS w ON true
+    ), told AS (
+        UPDATE holdfast.link AS l SET state = e.state FROM ends AS e
+        WHERE l.ns = p_ns AND l.waiter = e.waiter AND l.job = e.job AND e.state IS NOT NULL
+        RETURNING l.waiter
+    )
+    SELECT array_agg(DISTINCT t.waiter) INTO v_waiters FROM told AS t;
+    v_waiters := coalesce(v_waiters, '{}') || p_new;
+    IF v_waiters = '{}' THEN
+        RETURN v_waiters;
+    END IF;
+    v_got := ARRAY(
+        SELECT j.id FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_waiters) FOR NO KEY UPDATE SKIP LOCKED);
+    INSERT INTO holdfast.note (ns, job, is_new)
+    SELECT p_ns, j.id, true FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_waiters) AND j.id <> ALL (v_got);
+    WITH waiting AS (
+        SELECT g.id, (
+                   SELECT count(*) FROM holdfast.link AS l WHERE l.ns = p_ns AND l.waiter = g.id AND l.state <> 3
+               ) AS unmet, EXISTS (
+                   SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.waiter = g.id AND l.state IS NULL OFFSET 0
+               ) AS is_pending
+        FROM unnest(v_got) AS g(id) OFFSET 0
+    ), freed AS (
+        UPDATE holdfast.job AS j
+        SET unmet = nullif(w.unmet, 0),
+            gate = CASE WHEN w.is_pending OR j.held THEN j.gate END,
+            ready = CASE WHEN NOT (w.is_pending OR coalesce(j.held, false)) THEN j.due <= p_now END
+        FROM waiting AS w
+        WHERE j.ns = p_ns AND j.id = w.id AND j.gate = 'after'
+        RETURNING j.id, j.gate
+    )
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_freed FROM freed AS f WHERE f.gate IS NULL;
+    RETURN v_freed;
+END
+$$;
+
+-- Sets and ends the halts of sequences by what became of their jobs.
+CREATE FUNCTION holdfast.settle_halts_v1(p_ns integer, p_jobs uuid[], p_sequences text[]) RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO holdfast.halt AS h (ns, sequence, job)
+    SELECT DISTINCT ON (u.sequence) p_ns, u.sequence, u.job FROM unnest(p_jobs, p_sequences) AS u(job, sequence)
+    CROSS JOIN LATERAL (
+        SELECT i.finished FROM holdfast.done AS i
+        WHERE i.ns = p_ns AND i.id = u.job AND i.halts AND i.state IN (4, 6) OFFSET 0
+    ) AS d
+    WHERE u.sequence IS NOT NULL ORDER BY u.sequence, d.finished DESC
+    ON CONFLICT (ns, sequence) DO UPDATE SET job = excluded.job;
+    DELETE FROM holdfast.halt AS h
+    WHERE h.ns = p_ns AND h.sequence = ANY (p_sequences) AND h.job = ANY (p_jobs)
+      AND NOT EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = h.job OFFSET 0)
+      AND NOT EXISTS (
+          SELECT FROM holdfast.done AS d WHERE d.ns = p_ns AND d.id = h.job AND d.halts AND d.state IN (4, 6) OFFSET 0);
+END
+$$;
+
+-- Looks at what ended, by these notes and those that others have left, and frees what waited for it; which. Needs the lock.
+-- A job that somebody is ending in a transaction that is still open keeps its note.
+CREATE FUNCTION holdfast.settle_v1(p_ns integer, p_now bigint, p_notes holdfast.note[]) RETURNS uuid[] LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_left holdfast.note[];
+    v_asked uuid[];
+    v_new uuid[];
+    v_befores uuid[];
+    v_ended uuid[];
+    v_sequences text[];
+    v_gates text[];
+    v_freed uuid[] := '{}';
+    v_flags record;
+BEGIN
+    v_left := ARRAY(SELECT t FROM holdfast.note AS t WHERE t.ns = p_ns ORDER BY t.n LIMIT 5000);
+    IF v_left <> '{}' THEN
+        -- Whom each note is about that is still live.
+        v_asked := ARRAY(
+            SELECT j.id FROM (
+                SELECT n.job FROM unnest(v_left) AS n WHERE NOT n.is_new
+                UNION
+                SELECT l.job FROM unnest(v_left) AS n
+                CROSS JOIN LATERAL (
+                    SELECT i.job FROM holdfast.link AS i
+                    WHERE n.is_new AND i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
+                ) AS l
+            ) AS a
+            CROSS JOIN LATERAL (
+                SELECT i.id FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.id = a.job AND i.worker IS NOT NULL OFFSET 0
+            ) AS j);
+        v_asked := ARRAY(
+            SELECT a.id FROM unnest(v_asked) AS a(id) WHERE a.id <> ALL (ARRAY(
+                SELECT j.id FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_asked) FOR KEY SHARE SKIP LOCKED)));
+        DELETE FROM holdfast.note AS d
+        WHERE d.ns = p_ns AND d.n = ANY (ARRAY(
+            SELECT n.n FROM unnest(v_left) AS n
+            WHERE n.job <> ALL (v_asked) AND NOT (n.is_new AND EXISTS (
+                SELECT FROM holdfast.link AS i
+                WHERE i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL AND i.job = ANY (v_asked) OFFSET 0))));
+        p_notes := p_notes || v_left;
+    END IF;
+    v_new := ARRAY(SELECT n.job FROM unnest(p_notes) WITH ORDINALITY AS n WHERE n.is_new ORDER BY n.ordinality);
+    v_befores := ARRAY(SELECT n.before FROM unnest(p_notes) WITH ORDINALITY AS n WHERE n.is_new ORDER BY n.ordinality);
+    v_ended := ARRAY(SELECT n.job FROM unnest(p_notes) WITH ORDINALITY AS n WHERE NOT n.is_new ORDER BY n.ordinality);
+    SELECT EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.state IS NULL) AS links,
+           EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate IS NOT NULL) AS parked
+    INTO v_flags;
+    IF v_new <> '{}' OR (v_flags.links AND v_ended <> '{}') THEN
+        v_freed := holdfast.settle_links_v1(p_ns, p_now, v_new, v_befores, v_ended);
+    END IF;
+    v_sequences := ARRAY(SELECT n.sequence FROM unnest(p_notes) WITH ORDINALITY AS n WHERE NOT n.is_new ORDER BY n.ordinality);
+    IF array_remove(v_sequences, NULL) <> '{}' THEN
+        PERFORM holdfast.settle_halts_v1(p_ns, v_ended, v_sequences);
+        v_freed := v_freed || holdfast.call_v1(
+            p_ns, p_now, ARRAY(SELECT DISTINCT s.name FROM unnest(v_sequences) AS s(name) WHERE s.name IS NOT NULL));
+    END IF;
+    IF v_flags.parked THEN
+        v_gates := ARRAY(
+            SELECT 'queue:' || n.queue FROM unnest(p_notes) AS n WHERE NOT n.is_new
+            UNION SELECT 'task:' || n.task FROM unnest(p_notes) AS n WHERE NOT n.is_new
+            UNION SELECT 'key:' || n.limit_key FROM unnest(p_notes) AS n WHERE n.limit_key IS NOT NULL
+            UNION (SELECT g.name FROM holdfast.gate AS g
+                   WHERE g.ns = p_ns AND g.opens <= p_now ORDER BY g.opens LIMIT 1000));
+        IF v_gates <> '{}' THEN
+            v_freed := v_freed || holdfast.open_v1(p_ns, p_now, v_gates, 1);
+        END IF;
+    END IF;
+    RETURN v_freed;
+END
+$$;
+
+-- Settles what ended by a call of its own, or notes it if it must not wait for others; whether the namespace uses flow.
+CREATE FUNCTION holdfast.tell_v1(p_ns integer, p_now bigint, p_notes holdfast.note[]) RETURNS boolean LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) THEN
+        IF holdfast.take_flow_v1(p_ns) THEN
+            PERFORM holdfast.settle_v1(p_ns, p_now, p_notes);
+            RETURN true;
+        END IF;
+    ELSIF pg_try_advisory_xact_lock_shared(hashtextextended('holdfast.flow', p_ns)) THEN
+        IF NOT EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) THEN
+            RETURN false;
+        END IF;
+    END IF;
+    PERFORM holdfast.note_v1(p_ns, p_notes);
+    RETURN true;
+END
+$$;
+
+-- The ranks of new jobs that have fair keys. p_waits: whether to wait for others who add jobs of the same keys.
+CREATE FUNCTION holdfast.ranks_v1(
+    p_ns integer, p_now bigint, p_queues text[], p_priorities bigint[], p_flows jsonb[], p_waits boolean
+) RETURNS bigint[] LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_queues text[];
+    v_keys text[];
+    v_lasts bigint[];
+    v_ranks bigint[];
+    v_is_joined boolean := EXISTS (SELECT FROM unnest(p_flows) AS f(flow) WHERE f.flow ? 'joined');
+BEGIN
+    SELECT array_agg(k.queue), array_agg(k.key) INTO v_queues, v_keys FROM (
+        SELECT DISTINCT u.queue, u.flow ->> 'fair_key' AS key FROM unnest(p_queues, p_flows) AS u(queue, flow)
+        WHERE u.flow ? 'fair_key' ORDER BY 1, 2
+    ) AS k;
+    IF v_keys IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF NOT v_is_joined THEN
+        INSERT INTO holdfast.fair (ns, queue, key, last)
+        SELECT p_ns, k.queue, k.key, -9223372036854775808 FROM unnest(v_queues, v_keys) AS k(queue, key)
+        ON CONFLICT DO NOTHING;
+        IF p_waits THEN
+            PERFORM FROM holdfast.fair AS f WHERE f.ns = p_ns AND (f.queue, f.key) IN (
+                SELECT * FROM unnest(v_queues, v_keys)) ORDER BY f.queue, f.key FOR UPDATE;
+        END IF;
+    END IF;
+    WITH places AS (
+        SELECT p.queue, p.priority, coalesce(
+                   (SELECT coalesce(j.rank, j.due) FROM holdfast.job AS j
+                    WHERE j.ns = p_ns AND j.queue = p.queue AND j.ready AND j.priority = p.priority
+                    ORDER BY j.priority, coalesce(j.rank, j.due), j.id LIMIT 1),
+                   greatest(p_now, (SELECT f.last FROM holdfast.fair AS f
+                                    WHERE f.ns = p_ns AND f.queue = p.queue ORDER BY f.last DESC LIMIT 1))) AS floor
+        FROM (
+            SELECT DISTINCT u.queue, u.priority FROM unnest(p_queues, p_priorities, p_flows) AS u(queue, priority, flow)
+            WHERE u.flow ? 'fair_key'
+        ) AS p
+    ), keys AS (
+        SELECT k.queue, k.key, coalesce(
+                   (SELECT f.last FROM holdfast.fair AS f WHERE f.ns = p_ns AND f.queue = k.queue AND f.key = k.key),
+                   -9223372036854775808) AS last,
+               floor(1000000 / coalesce((SELECT i.weight FROM holdfast.limits AS i
+                                         WHERE i.ns = p_ns AND i.scope = 'key' AND i.name = k.key), 1))::bigint AS stride
+        FROM unnest(v_queues, v_keys) AS k(queue, key)
+    ), turns AS (
+        SELECT u.n, u.queue, u.flow ->> 'fair_key' AS key, p.floor,
+               row_number() OVER (PARTITION BY u.queue, u.flow ->> 'fair_key' ORDER BY u.n) AS turn
+        FROM unnest(p_queues, p_priorities, p_flows) WITH ORDINALITY AS u(queue, priority, flow, n)
+        JOIN places AS p ON p.queue = u.queue AND p.priority = u.priority
+        WHERE u.flow ? 'fair_key'
+    ), drawn AS (
+        SELECT t.n, t.queue, t.key, t.turn * k.stride + greatest(k.last, max(t.floor - (t.turn - 1) * k.stride)
+                   OVER (PARTITION BY t.queue, t.key ORDER BY t.turn)) AS rank
+        FROM turns AS t JOIN keys AS k ON k.queue = t.queue AND k.key = t.key
+    )
+    SELECT (SELECT array_agg(d.rank ORDER BY u.n)
+            FROM unnest(p_flows) WITH ORDINALITY AS u(flow, n) LEFT JOIN drawn AS d ON d.n = u.n),
+           (SELECT array_agg((SELECT max(d.rank) FROM drawn AS d WHERE d.queue = k.queue AND d.key = k.key) ORDER BY k.n)
+            FROM unnest(v_queues, v_keys) WITH ORDINALITY AS k(queue, key, n))
+    INTO v_ranks, v_lasts;
+    IF NOT v_is_joined THEN
+        -- Whoever adds as part of something else does not wait, so that two of them never wait for each other.
+        UPDATE holdfast.fair AS f SET last = greatest(f.last, n.last)
+        FROM unnest(v_queues, v_keys, v_lasts) AS n(queue, key, last)
+        WHERE f.ns = p_ns AND f.queue = n.queue AND f.key = n.key AND (p_waits OR f.ctid = (
+            SELECT i.ctid FROM holdfast.fair AS i
+            WHERE i.ns = p_ns AND i.queue = n.queue AND i.key = n.key FOR NO KEY UPDATE SKIP LOCKED));
+    END IF;
+    RETURN v_ranks;
+END
+$$;
+
+-- Links new jobs, and settles that unless this is part of something else. p_stood has those that were not added.
+-- Gives what was not known of the others before: rank, place aside, how many are unmet.
+CREATE FUNCTION holdfast.link_v1(
+    p_ns integer, p_now bigint, p_ids uuid[], p_flows jsonb[], p_stood jsonb, p_settles boolean
+) RETURNS jsonb LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_stood integer[] := ARRAY(SELECT (s.one ->> 'n')::integer FROM jsonb_array_elements(p_stood) AS s(one));
+    v_flows jsonb[] := ARRAY(
+        SELECT CASE WHEN u.n <> ALL (v_stood) THEN u.flow END FROM unnest(p_flows) WITH ORDINALITY AS u(flow, n) ORDER BY u.n);
+    v_is_joined boolean := EXISTS (SELECT FROM unnest(p_flows) AS f(flow) WHERE f.flow ? 'joined');
+    v_told jsonb;
+BEGIN
+    IF EXISTS (SELECT FROM unnest(v_flows) AS f(flow) WHERE f.flow ?| ARRAY['after', 'held', 'before', 'sequence']) THEN
+        PERFORM holdfast.use_flow_v1(p_ns);
+    END IF;
+    INSERT INTO holdfast.link (ns, waiter, job)
+    SELECT p_ns, u.id, a.job::uuid FROM unnest(p_ids, v_flows) AS u(id, flow)
+    CROSS JOIN LATERAL jsonb_array_elements_text(u.flow -> 'after') AS a(job)
+    WHERE a.job::uuid <> u.id
+    UNION
+    SELECT p_ns, (u.flow ->> 'before')::uuid, u.id FROM unnest(p_ids, v_flows) AS u(id, flow)
+    WHERE u.flow ? 'before' AND EXISTS (
+        SELECT FROM holdfast.job AS j
+        WHERE j.ns = p_ns AND j.id = (u.flow ->> 'before')::uuid AND j.gate = 'after' OFFSET 0)
+    ON CONFLICT DO NOTHING;
+    INSERT INTO holdfast.note (ns, job, is_new, before)
+    SELECT p_ns, u.id, true, (u.flow ->> 'before')::uuid FROM unnest(p_ids, v_flows) AS u(id, flow)
+    WHERE u.flow ?| ARRAY['after', 'before'];
+    IF FOUND AND p_settles AND NOT v_is_joined AND holdfast.take_flow_v1(p_ns) THEN
+        PERFORM holdfast.settle_v1(p_ns, p_now, '{}');
+    END IF;
+    SELECT jsonb_agg(jsonb_build_object('n', u.n, 'rank', j.rank, 'unmet', coalesce(j.unmet, 0), 'parked', j.gate))
+    INTO v_told FROM unnest(p_ids, v_flows) WITH ORDINALITY AS u(id, flow, n)
+    CROSS JOIN LATERAL (SELECT * FROM holdfast.job AS i WHERE i.ns = p_ns AND i.id = u.id OFFSET 0) AS j
+    WHERE u.flow ?| ARRAY['after', 'held', 'fair_key'];
+    RETURN v_told;
+END
+$$;

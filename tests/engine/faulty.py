@@ -119,7 +119,7 @@ async def _for_ever() -> None:
 
 
 class FaultyPart:
-    """The jobs, the fleet, the schedules, the events or the flow of a session, with every call under the faults."""
+    """A part of a session, such as its jobs or its fleet, with every call under the faults."""
 
     def __init__(self, part: Any, faults: Faults, session: str) -> None:
         self._part = part

@@ -103,7 +103,13 @@ class Run:
         self.chance = chance
         self.model = Model()
         self.seq = 0
-        self.steps = {"add": 2, "claim": 4, "end": 4, "change": chance.choice((1, 3)), "wait": 1}
+        self.steps: dict[str, float] = {
+            "add": 2,
+            "claim": 4,
+            "end": 4,
+            "change": chance.choice((1, 3)),
+            "wait": 1,
+        }
         self.steps["limit"] = chance.choice((0.1, 2))
         self.most = chance.choice((2, 8))
         self.rates = chance.choice(((None,), (None, None, 1, 3)))

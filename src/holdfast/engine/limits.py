@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from holdfast.model.flow import LimitRecord, Scope, gate
 from holdfast.model.limits import Limit, LimitInfo, check_weight
 from holdfast.model.names import check_name
 from holdfast.model.timing import Seconds
-from holdfast.store import Session
+from holdfast.store import FlowStore, Session
 
 Target = tuple[Scope, str]
 
@@ -98,13 +98,29 @@ class Limits:
         if not limit.holds_back and limit.weight == 1.0:
             await self._session().flow.remove(*target)
         else:
-            await self._session().flow.put([replace(limit, declared=limit.declared and not paused)])
+            await self._session().flow.put([limit])
 
     async def _known(self, target: Target) -> LimitRecord:
+        """The limit that stands. One that says nothing yet leaves to the code what it says."""
         for limit in await self._session().flow.limits():
             if (limit.scope, limit.name) == target:
                 return limit
-        return LimitRecord(scope=target[0], name=target[1])
+        return LimitRecord(scope=target[0], name=target[1], declared=True)
+
+
+async def declare(flow: FlowStore, limits: Sequence[LimitRecord]) -> None:
+    """Stores limits that are written in code, where they are news. What is paused stays so."""
+    if not limits:
+        return
+    known = {(limit.scope, limit.name): limit for limit in await flow.limits()}
+    wanted = [_as_paused(limit, known.get((limit.scope, limit.name))) for limit in limits]
+    news = [limit for limit in wanted if known.get((limit.scope, limit.name)) != limit]
+    if news:
+        await flow.put(news)
+
+
+def _as_paused(limit: LimitRecord, known: LimitRecord | None) -> LimitRecord:
+    return limit if known is None else replace(limit, paused=known.paused)
 
 
 def _target(queue: str | None, task: str | None, key: str | None, each_key: bool) -> Target:

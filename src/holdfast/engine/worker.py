@@ -18,6 +18,7 @@ from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
 from holdfast.engine.ledger import Ledger, Results
+from holdfast.engine.limits import declare
 from holdfast.engine.notices import Notices
 from holdfast.engine.outage import Outage, reached
 from holdfast.engine.pump import Pump
@@ -227,9 +228,10 @@ class Worker:
         async with asyncio.timeout(settings.timing.call_timeout / SECOND):
             await session.fleet.register(self.record, settings.timing.lease)
         stack.push_async_callback(self._tidy, lambda: self._retire(session))
-        limits = [limit for definition in self._registry for limit in definition.limits]
-        if limits:
-            await session.flow.put(limits)
+        async with asyncio.timeout(settings.timing.call_timeout / SECOND):
+            await declare(
+                session.flow, [limit for definition in self._registry for limit in definition.limits]
+            )
         heartbeat = Heartbeat(
             store,
             settings,

@@ -83,7 +83,7 @@ class LimitInfo:
             burst=record.burst,
             paused=record.paused,
             weight=record.weight,
-            declared=record.declared,
+            declared=record.declared and (record.concurrency is not None or record.rate is not None),
             running=running,
             waiting=waiting,
         )

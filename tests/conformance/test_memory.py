@@ -16,6 +16,7 @@ from holdfast.testing.conformance import (
     WakeupPromises,
 )
 from holdfast.testing.conformance.event_machine import EventMachine
+from holdfast.testing.conformance.flow_machine import FlowMachine
 
 
 class TestMemoryStore(StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises):
@@ -35,3 +36,12 @@ class MemoryMachine(EventMachine):
 
 TestMemoryMachine = pytest.mark.timeout(240)(MemoryMachine.TestCase)  # Hypothesis would shrink a timeout
 TestMemoryMachine.settings = settings(TestMemoryMachine.settings, max_examples=100, stateful_step_count=50)
+
+
+class MemoryFlowMachine(FlowMachine):
+    def open_store(self, clock: ManualClock) -> Store:
+        return MemoryStore(clock=clock)
+
+
+TestMemoryFlow = pytest.mark.timeout(240)(MemoryFlowMachine.TestCase)
+TestMemoryFlow.settings = settings(TestMemoryFlow.settings, max_examples=100, stateful_step_count=50)

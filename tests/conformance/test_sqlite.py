@@ -19,6 +19,7 @@ from holdfast.testing.conformance import (
     WakeupPromises,
 )
 from holdfast.testing.conformance.event_machine import EventMachine
+from holdfast.testing.conformance.flow_machine import FlowMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 
 
@@ -39,7 +40,7 @@ class TestSqlite(
         return make
 
 
-class SqliteMachine(EventMachine, ComparedMachine):
+class SqliteStoreMachine(ComparedMachine):
     def open_store(self, clock: ManualClock) -> SqliteStore:
         self.folder = tempfile.TemporaryDirectory()
         return SqliteStore.from_url(f"sqlite:///{self.folder.name}/jobs.db", clock=clock)
@@ -49,5 +50,16 @@ class SqliteMachine(EventMachine, ComparedMachine):
         self.folder.cleanup()
 
 
+class SqliteMachine(EventMachine, SqliteStoreMachine):
+    pass
+
+
+class SqliteFlowMachine(FlowMachine, SqliteStoreMachine):
+    pass
+
+
 TestSqliteMachine = pytest.mark.timeout(240)(SqliteMachine.TestCase)  # Hypothesis would shrink a timeout
 TestSqliteMachine.settings = settings(TestSqliteMachine.settings, max_examples=25, stateful_step_count=30)
+
+TestSqliteFlow = pytest.mark.timeout(240)(SqliteFlowMachine.TestCase)
+TestSqliteFlow.settings = settings(TestSqliteFlow.settings, max_examples=100, stateful_step_count=50)

@@ -61,13 +61,16 @@ class Shelf:
         return lane
 
     def add(self, jobs: Sequence[NewJob], now: int) -> list[Added]:
-        floors = self.ranks.floors(jobs, self._first_ready, now)
+        floors = self.ranks.floors(jobs, lambda place: self._first_ready(place, now), now)
         return [self._add(job, floors, now) for job in jobs]
 
-    def _first_ready(self, place: Place) -> int | None:
+    def _first_ready(self, place: Place, now: int) -> int | None:
         queue, priority = place
         lane = self.lanes.get(queue)
-        firsts = [line.first_of(priority, self.entries) for line in lane.lines.values()] if lane else []
+        if lane is None:
+            return None
+        self.promote(lane, now)
+        firsts = [line.first_of(priority, self.entries) for line in lane.lines.values()]
         return min((rank for rank in firsts if rank is not None), default=None)
 
     def _add(self, job: NewJob, floors: dict[Place, int], now: int) -> Added:

@@ -209,7 +209,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_seen_fits_together(self) -> None:
         jobs = {job.id: job for job in self.ask(lambda session: session.jobs.find(EVERYTHING))}
-        assert self.ask(_counts) == _expected_counts(list(jobs.values()), self.clock.now())
+        assert self.ask(self.counts) == self.expected_counts(list(jobs.values()))
         self.ask(_fleet)
         keys = [job.key for job in jobs.values() if job.key is not None and job.state not in FINISHED]
         assert len(keys) == len(set(keys))
@@ -221,6 +221,17 @@ class StoreMachine(RuleBasedStateMachine):
         for job_id in sorted(touched):
             self.check_history(job_id, jobs.get(job_id))
         self.jobs = jobs
+
+    def counts(self, session: Session) -> Awaitable[dict[tuple[str, State], tuple[int, int]]]:
+        return _counts(session)
+
+    def expected_counts(self, jobs: list[JobRecord]) -> dict[tuple[str, State], tuple[int, int]]:
+        counts = Counter((job.queue, job.state) for job in jobs)
+        due = Counter((job.queue, job.state) for job in jobs if self.is_counted_as_due(job))
+        return {place: (number, due[place]) for place, number in counts.items()}
+
+    def is_counted_as_due(self, job: JobRecord) -> bool:
+        return job.state in WAITING and job.due <= self.clock.now()
 
     def check_history(self, job_id: str, job: JobRecord | None) -> None:
         attempts = self.ask(lambda session: session.jobs.history(job_id))
@@ -254,12 +265,6 @@ async def _tick(session: Session, tick: Tick) -> Ticked:
 
 async def _counts(session: Session) -> dict[tuple[str, State], tuple[int, int]]:
     return {(line.queue, line.state): (line.count, line.due) for line in await session.jobs.count()}
-
-
-def _expected_counts(jobs: list[JobRecord], now: int) -> dict[tuple[str, State], tuple[int, int]]:
-    counts = Counter((job.queue, job.state) for job in jobs)
-    due = Counter((job.queue, job.state) for job in jobs if job.state in WAITING and job.due <= now)
-    return {place: (number, due[place]) for place, number in counts.items()}
 
 
 async def _fleet(session: Session) -> tuple[object, object]:

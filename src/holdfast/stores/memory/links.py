@@ -39,8 +39,11 @@ class Links:
         state = State.CANCELLED if other is None else other.state
         is_pending = state not in FINISHED or (state is State.DLQ and not any_will_do)
         before = self.before.setdefault(waiter, {})
-        if before.setdefault(job_id, None if is_pending else state) is None:
-            self.after.setdefault(job_id, set()).add(waiter)
+        if job_id not in before:
+            before[job_id] = None if is_pending else state
+            if is_pending:
+                self.after.setdefault(job_id, set()).add(waiter)
+                self.pending[waiter] += 1
 
     def holds(self, job_id: str) -> bool:
         """Whether the job waits for another, or is held."""

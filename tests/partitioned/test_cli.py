@@ -135,7 +135,8 @@ def test_schedules_and_events_of_all_partitions_are_listed(use: Use) -> None:
     assert len(asked("events", "list", "--after", str(page["after"]))["events"]) == 1
     made = invoke("schedules", "add", "shop:app", "nightly", "add", "{}", "--cron", "0 3 * * *")
     assert made.exit_code == 0, made.output
-    assert [each["name"] for each in asked("schedules", "list")["schedules"]] == ["nightly"]
+    [nightly] = asked("schedules", "list")["schedules"]
+    assert (nightly["name"], nightly["partition"]) == ("nightly", "b")
     assert invoke("schedules", "pause", "nightly").exit_code == 0
     assert invoke("schedules", "remove", "nightly").exit_code == 0
     assert asked("schedules", "list")["schedules"] == []

@@ -28,7 +28,7 @@ from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap
 from holdfast.model.timing import SECOND
 from holdfast.telemetry import logs
 
-COLUMNS = ("name", "is", "task", "queue", "when", "next", "last", "missed", "skipped", "version")
+COLUMNS: tuple[str, ...] = ("name", "is", "task", "queue", "when", "next", "last", "missed", "skipped", "version")
 
 
 @click.group()
@@ -53,7 +53,11 @@ def list_schedules(store: str | None, namespace: str | None, as_json: bool) -> N
         if as_json:
             show_json({"schedules": [_document(each) for each in found]})
             return
-        show_table(COLUMNS, (_row(each) for each in found), nothing="No schedules.")
+        columns, rows = COLUMNS, [_row(each) for each in found]
+        if any(each.partition for each in found):
+            columns = (*COLUMNS, "partition")
+            rows = [(*row, each.partition) for row, each in zip(rows, found, strict=True)]
+        show_table(columns, rows, nothing="No schedules.")
 
     run(work())
 
@@ -293,4 +297,7 @@ def _row(info: ScheduleInfo) -> tuple[object, ...]:
 
 
 def _document(info: ScheduleInfo) -> dict[str, object]:
-    return {**asdict(info), "recurrence": document(info.recurrence)}
+    shown = {**asdict(info), "recurrence": document(info.recurrence)}
+    if info.partition is None:
+        del shown["partition"]
+    return shown

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.ids import new_id
 from holdfast.engine.notices import Notices
+from holdfast.engine.partition import each_part
 from holdfast.model import schedule as rules
 from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
 from holdfast.model.events import Event
@@ -192,15 +193,21 @@ class Schedules:
 
     async def list(self) -> list[ScheduleInfo]:
         """All of them, by name. Those that this version cannot read are left out, and named in the log."""
-        found: list[ScheduleInfo] = []
-        after = ""
-        while True:
-            stored = (await self._store.list(after, _PAGE)).records
-            page = [record for record in stored if is_schedule(record.name)]
-            found += _readable(page)
-            if len(page) < _PAGE:
-                return found
-            after = page[-1].name
+        parts = await each_part(self._session(), _all)
+        found = [replace(info, partition=name) for name, infos in parts for info in infos]
+        return sorted(found, key=lambda info: info.name)
+
+
+async def _all(session: Session) -> list[ScheduleInfo]:
+    found: list[ScheduleInfo] = []
+    after = ""
+    while True:
+        stored = (await session.schedules.list(after, _PAGE)).records
+        page = [record for record in stored if is_schedule(record.name)]
+        found += _readable(page)
+        if len(page) < _PAGE:
+            return found
+        after = page[-1].name
 
 
 def _stored(record: ScheduleRecord | None, name: str) -> ScheduleRecord:

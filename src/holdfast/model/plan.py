@@ -184,7 +184,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `missed` counts due times that passed without a firing because nobody was there to fire, `skipped` those
     that were left out because a run was under way. `job` is the job that was fired last. One that emits
-    events has a `topic`, and neither task nor queue.
+    events has a `topic`, and neither task nor queue. Lists tell the `partition`, if there are several.
     """
 
     name: str
@@ -203,6 +203,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: bool
     job: str | None
     version: int
+    partition: str | None = None
 
     @classmethod
     def of(cls, record: ScheduleRecord) -> ScheduleInfo:

@@ -18,6 +18,7 @@ from holdfast.testing.conformance import (
     WakeupPromises,
 )
 from holdfast.testing.conformance.event_machine import EventMachine
+from holdfast.testing.conformance.flow_machine import FlowMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.redis.soundness import check_sound
 from tests.redis.support import emptied
@@ -58,7 +59,7 @@ class TestRedisCluster(StoreConformance, FlowPromises, WakeupPromises, LockPromi
         return clocked(redis_nodes.url)
 
 
-class RedisMachine(EventMachine, ComparedMachine):
+class RedisStoreMachine(ComparedMachine):
     url = ""
 
     def open_store(self, clock: ManualClock) -> RedisStore:
@@ -70,10 +71,22 @@ class RedisMachine(EventMachine, ComparedMachine):
         check_sound(self.url)
 
 
+class RedisMachine(EventMachine, RedisStoreMachine):
+    pass
+
+
+class RedisFlowMachine(FlowMachine, RedisStoreMachine):
+    pass
+
+
 TestRedisMachine = pytest.mark.timeout(240)(RedisMachine.TestCase)  # Hypothesis would shrink a timeout
 TestRedisMachine.settings = settings(TestRedisMachine.settings, max_examples=25, stateful_step_count=30)
 
 
+TestRedisFlow = pytest.mark.timeout(240)(RedisFlowMachine.TestCase)
+TestRedisFlow.settings = settings(TestRedisFlow.settings, max_examples=60, stateful_step_count=50)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _server(redis_server: str) -> None:
-    RedisMachine.url = redis_server
+    RedisStoreMachine.url = redis_server

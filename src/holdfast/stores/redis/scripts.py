@@ -19,7 +19,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tick_events": ("waiting", "jobs", *_EVENTS, "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
     "tick_flow": (*_WAITING, *_EVENTS, "entering", "adding", "late", "moving", *_PASSING, "tick"),
-    "add_flow": (*_WAITING, *_EVENTS, "entering", "adding", "ring", "add"),
+    "add_flow": (*_WAITING, *_EVENTS, "promoting", "entering", "adding", "ring", "add"),
     "extend": ("waiting", "jobs", "extend"),
     "expired": ("expired",),
     "edit": (*_WAITING, "ring", "edit"),
@@ -46,6 +46,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "schedule_write_flow": (
         *_WAITING,
         *_EVENTS,
+        "promoting",
         "entering",
         "adding",
         "ring",

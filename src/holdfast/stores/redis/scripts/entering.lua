@@ -7,6 +7,7 @@ function F.lowest_ready(queue, priority)
   local field = priority .. queue
   local found = floors[field]
   if found then return found end
+  F.promote(queue)
   for _, task in ipairs(call('SMEMBERS', NS .. 't:' .. queue)) do
     local line = F.line_of(queue, task)
     local first = call('ZRANGEBYLEX', line, '[' .. priority, '+', 'LIMIT', 0, 1)[1]
@@ -39,8 +40,10 @@ function F.draw_rank(job, key)
   return F.sortable(rank)
 end
 
--- A job waits for another. Whether that is pending; else the code of its end.
+-- A job waits for another, unless it does or did so already.
 function F.link(waiter, its, other, id, any_end)
+  local known = call('ZRANGEBYLEX', BEFORE .. waiter.id, '[' .. id .. '\0', '[' .. id .. '\0\255', 'LIMIT', 0, 1)
+  if known[1] then return end
   local code = other and other.state or CANCELLED
   local is_pending = other and (not F.is_finished(other) or (code == DLQ and not any_end))
   call('ZADD', BEFORE .. waiter.id, 0, id .. (is_pending and PENDING or '\0' .. code))
@@ -72,10 +75,8 @@ function F.add_flow(job, new)
     bits = bits, turn = 0, pending = 0, unmet = 0, expires = new.expires and now + new.expires or 0,
     limit_key = new.limit_key or '', fair_key = new.fair_key or '', sequence = new.sequence or '',
   }
-  local seen = {[job.id] = true}
   for _, id in ipairs(new.after or {}) do
-    if not seen[id] then F.link(job, its, F.job_of(id), id, new.after_any) end
-    seen[id] = true
+    if id ~= job.id then F.link(job, its, F.job_of(id), id, new.after_any) end
   end
   if new.sequence then
     last_turn = last_turn or tonumber(call('GET', TURNS)) or 0
@@ -87,7 +88,7 @@ function F.add_flow(job, new)
   if new.sequence then call('ZADD', SEQUENCES, 0, F.turn_of(job)) end
   if new.expires then call('ZADD', EXPIRY, string.format('%.0f', its.expires), job.id) end
   local closing = new.before and new.before ~= job.id and F.job_of(new.before)
-  if closing and F.holds(closing) then
+  if closing and F.is_waiting(closing) and F.holds(closing) then
     local flow = F.flow_of(closing)
     F.link(closing, flow, job, job.id, true)
     F.set_flow(closing, flow)

@@ -17,6 +17,7 @@ local FLOW = '>c8I2i8i8I4I4I2c0I2c0I2c0'
 -- Gates that may have room by now, and jobs that are ready again and not claimed yet.
 local opened, freed = {}, {}
 local is_limited, has_gates
+local facts_of, rows = {}, {}
 
 function F.flow_of(job)
   if job.its == nil then
@@ -44,11 +45,6 @@ function F.sequence_of(job)
   return its and F.has(its.bits, SEQUENCED) and its.sequence
 end
 
-function F.key_of(job)
-  local its = F.flow_of(job)
-  return its and F.has(its.bits, LIMITED) and its.limit_key
-end
-
 function F.holds(job)
   local its = F.flow_of(job)
   return its and (its.pending > 0 or F.has(its.bits, HELD))
@@ -60,18 +56,52 @@ function F.is_limited()
   return is_limited
 end
 
+-- Names are made once: to make one takes as long as several commands.
+function F.row_of(queue, task)
+  local its = rows[queue]
+  if not its then
+    its = {}
+    rows[queue] = its
+  end
+  local row = its[task]
+  if not row then
+    row = #queue .. ':' .. queue .. ':' .. task
+    its[task] = row
+  end
+  return row
+end
+
+-- What a record says of gates: jobs that differ in nothing else are known together.
+function F.facts(record)
+  local last = F.names_end(record)
+  local names = sub(record, 85, last)
+  local facts = facts_of[names]
+  if facts then return facts end
+  local queue, task, _, at = unpacked(NAMES, record, 85)
+  facts = {queue = queue, task = task, queue_gate = 'queue:' .. queue, task_gate = 'task:' .. task, lines = {}}
+  if at <= last then
+    local bits = byte(record, at + 8) * 256 + byte(record, at + 9)
+    local size = byte(record, at + 34) * 256 + byte(record, at + 35)
+    if F.has(bits, LIMITED) then facts.key_gate = 'key:' .. sub(record, at + 36, at + 35 + size) end
+    if F.has(bits, SEQUENCED) then
+      local _, sequence = unpacked('>I2c0I2c0', record, at + 36 + size)
+      facts.sequence = sequence
+    end
+  end
+  facts_of[names] = facts
+  return facts
+end
+
 function F.is_limit(gate) return gate ~= AFTER and sub(gate, 1, #IN_SEQUENCE) ~= IN_SEQUENCE end
-function F.row_of(queue, task) return #queue .. ':' .. queue .. ':' .. task end
 function F.parked_line(gate, place) return PARKED .. #gate .. ':' .. gate .. ':' .. place end
 
-function F.put_aside(gate, queue, task, state, entry)
-  local place = F.row_of(queue, task)
-  local line = F.parked_line(gate, place)
+function F.put_aside(gate, queue, task, state, entry, line)
+  line = line or F.parked_line(gate, F.row_of(queue, task))
   local its = waiting[line]
   if not its then
     its = {}
     waiting[line] = its
-    lines[#lines + 1] = {PLACES .. gate, place}
+    lines[#lines + 1] = {PLACES .. gate, F.row_of(queue, task)}
     if F.is_limit(gate) then call('ZADD', GATES, 0, gate) end
   end
   its[#its + 1] = '0'
@@ -122,11 +152,11 @@ function F.unpark(job)
 end
 
 -- A job takes no room there any more, or will not take what it was let go for.
-function F.note_room(queue, task, key)
+function F.note_room(facts)
   if has_gates == nil then has_gates = call('EXISTS', GATES) == 1 end
   if not has_gates then return end
-  opened['queue:' .. queue], opened['task:' .. task] = true, true
-  if key then opened['key:' .. key] = true end
+  opened[facts.queue_gate], opened[facts.task_gate] = true, true
+  if facts.key_gate then opened[facts.key_gate] = true end
 end
 
 -- Those of the gates that may have room where somebody is parked.

@@ -1,7 +1,8 @@
 -- Limits: how much room there is, and who goes on when there is some. What is read of a gate is kept for the
 -- call, and goes on by what the call itself claims.
 local FREED, GATES_AT_ONCE = 1000, 200
-local limits, own_limits, leased, held, lasts, openings = {}, {}, {}, {}, {}, {}
+local limits, own_limits, leased, lasts, openings = {}, {}, {}, {}, {}
+local held, passed_at = {}, {} -- jobs that pass, by what is known of them, and how many at each gate
 local budget, has_more = 3000, false
 local has_own, has_weights
 
@@ -38,13 +39,14 @@ function F.limit_at(gate, task)
   return F.common_limit('each_key:' .. task)
 end
 
+-- Who has a limit is counted when it passes.
 function F.leased_at(gate)
   local found = leased[gate]
   if not found then
-    found = call('SCARD', HOLDERS .. gate) + (held[gate] and #held[gate] or 0)
+    found = call('SCARD', HOLDERS .. gate)
     leased[gate] = found
   end
-  return found
+  return found + (passed_at[gate] or 0)
 end
 
 function F.last_at(gate)
@@ -158,8 +160,7 @@ end
 
 -- Notes what the call has claimed, and when gates will open whose rate was used up.
 function F.save_gates()
-  for gate, ids in pairs(held) do F.each_part('SADD', HOLDERS .. gate, ids) end
-  held = {}
+  if F.is_limited() then F.each_gate(held, 'SADD') end
   local rates = {}
   for gate, last in pairs(lasts) do
     if last > now then

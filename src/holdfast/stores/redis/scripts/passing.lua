@@ -4,36 +4,37 @@ local LOOKS = 1000
 local looks
 
 -- The gates of a job that have a limit: up to three names, each with the limit.
-function F.gates_of(queue, task, key)
-  local found = {}
-  local function add(gate)
-    local limit = F.limit_at(gate, task)
-    if limit then
-      found[#found + 1] = gate
-      found[#found + 1] = limit
-    end
-  end
-  add('queue:' .. queue)
-  add('task:' .. task)
-  if key then add('key:' .. key) end
+function F.gates_of(facts)
+  local found, task = {}, facts.task
+  local limit = F.common_limit(facts.queue_gate)
+  if limit then found[1], found[2] = facts.queue_gate, limit end
+  limit = F.common_limit(facts.task_gate)
+  if limit then found[#found + 1], found[#found + 2] = facts.task_gate, limit end
+  limit = facts.key_gate and F.limit_at(facts.key_gate, task)
+  if limit then found[#found + 1], found[#found + 2] = facts.key_gate, limit end
+  facts.gates = found
   return found
 end
 
 -- Parks a job. Whether another of its gates has room for somebody who is parked there, now that this one will
 -- not take it. If the gate is the queue or the task, it holds back all who stand in the same lines elsewhere:
 -- what has room keeps it until that gate opens.
-function F.park(entry, id, record, queue, task, gate, gates, records)
-  local first = byte(record)
-  F.put_aside(gate, queue, task, first % 8, entry)
+function F.park(entry, id, record, facts, gate, records)
+  local first, queue = byte(record), facts.queue
+  local line = facts.lines[gate]
+  if not line then
+    line = F.parked_line(gate, F.row_of(queue, facts.task))
+    facts.lines[gate] = line
+  end
+  F.put_aside(gate, queue, facts.task, first % 8, entry, line)
   F.count(first % 8 == RETRY and 'R' or 'S', queue, -1)
   records[#records + 1] = id
   records[#records + 1] = string.char(first + IS_PARKED) .. sub(record, 2) .. gate
   freed[id] = nil
-  local has_room = false
+  local gates, has_room = facts.gates, false
   for at = 1, #gates, 2 do
     if gates[at] ~= gate and F.room(gates[at], gates[at + 1]) > 0 and call('ZSCORE', GATES, gates[at]) then
-      local scope = sub(gate, 1, 4)
-      if scope == 'queu' or scope == 'task' then
+      if gate == facts.queue_gate or gate == facts.task_gate then
         call('SADD', BEYOND .. gate, gates[at])
       else
         opened[gates[at]] = true
@@ -44,29 +45,38 @@ function F.park(entry, id, record, queue, task, gate, gates, records)
   return has_room
 end
 
-function F.pass(id, queue, task, key, gates)
-  local function take(gate)
-    local its = held[gate]
-    if not its then
-      its = {}
-      held[gate] = its
-    end
-    its[#its + 1] = id
-    if leased[gate] then leased[gate] = leased[gate] + 1 end
+function F.pass(id, facts)
+  local its = held[facts]
+  if not its then
+    its = {}
+    held[facts] = its
   end
-  if F.is_limited() then
-    take('queue:' .. queue)
-    take('task:' .. task)
-    if key then take('key:' .. key) end
-  end
+  its[#its + 1] = id
+  local gates = facts.gates
   for at = 1, #gates, 2 do
     local gate, limit = gates[at], gates[at + 1]
+    passed_at[gate] = (passed_at[gate] or 0) + 1
     if limit.interval > 0 then
       lasts[gate] = F.last_at(gate) + limit.interval
       F.note_opening(gate, limit, lasts[gate])
     end
   end
+  local key_gate = facts.key_gate
+  if key_gate and gates[#gates - 1] ~= key_gate then passed_at[key_gate] = (passed_at[key_gate] or 0) + 1 end
+  if facts.sequence then call('HSET', BUSY, facts.sequence, id) end
   freed[id] = nil
+end
+
+-- What does not let a job through.
+function F.hindrance(id, facts)
+  local sequence = facts.sequence
+  if sequence and (call('HEXISTS', BUSY, sequence) == 1 or F.next_of(sequence) ~= id) then
+    return IN_SEQUENCE .. sequence
+  end
+  local gates = facts.gates
+  for at = 1, #gates, 2 do
+    if F.room(gates[at], gates[at + 1]) <= 0 then return gates[at] end
+  end
 end
 
 -- Looks at jobs in their order. Those that pass are added to the others; how many were looked at, and whether
@@ -76,31 +86,14 @@ function F.look_at(entries, passed, left)
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
   local done, has_room = #entries, false
   for place, record in ipairs(F.read_all(RECORDS, ids)) do
-    local id = ids[place]
     if record then
-      local queue, task, _, at = unpacked(NAMES, record, 85)
-      local key, hindrance
-      if F.has(byte(record), HAS_FLOW) then
-        local _, bits, _, _, _, _, limit_key, _, sequence = unpacked(FLOW, record, at)
-        key = F.has(bits, LIMITED) and limit_key
-        if F.has(bits, SEQUENCED) then
-          if call('HEXISTS', BUSY, sequence) == 1 or F.next_of(sequence) ~= id then
-            hindrance = IN_SEQUENCE .. sequence
-          end
-        end
-      end
-      local gates = F.gates_of(queue, task, key)
-      for each = 1, #gates, 2 do
-        if not hindrance and F.room(gates[each], gates[each + 1]) <= 0 then hindrance = gates[each] end
-      end
-      if hindrance then
-        has_room = F.park(entries[place], id, record, queue, task, hindrance, gates, parked)
+      local id, facts = ids[place], F.facts(record)
+      if not facts.gates then F.gates_of(facts) end
+      local gate = F.hindrance(id, facts)
+      if gate then
+        has_room = F.park(entries[place], id, record, facts, gate, parked)
       else
-        F.pass(id, queue, task, key, gates)
-        if F.has(byte(record), HAS_FLOW) then
-          local _, bits, _, _, _, _, _, _, sequence = unpacked(FLOW, record, at)
-          if F.has(bits, SEQUENCED) then call('HSET', BUSY, sequence, id) end
-        end
+        F.pass(id, facts)
         passed[#passed + 1] = entries[place]
       end
     end

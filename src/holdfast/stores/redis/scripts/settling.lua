@@ -20,45 +20,47 @@ function F.call_next(sequence)
   if job and job.gate == IN_SEQUENCE .. sequence then F.unpark(job) end
 end
 
--- A lease of these jobs ended: the records as they were before.
+-- Jobs are held no longer: the records as they were before.
 function F.end_holdings(ids, records)
-  local gone = {}
-  local function take(gate, id)
-    local its = gone[gate]
+  local gone, has_limits = {}, F.is_limited()
+  for place, id in ipairs(ids) do
+    local facts = F.facts(records[place])
+    F.note_room(facts)
+    if facts.sequence and call('HGET', BUSY, facts.sequence) == id then call('HDEL', BUSY, facts.sequence) end
+    local its = gone[facts]
     if not its then
       its = {}
-      gone[gate] = its
+      gone[facts] = its
     end
     its[#its + 1] = id
   end
-  for place, id in ipairs(ids) do
-    local record = records[place]
-    local queue, task, _, at = unpacked(NAMES, record, 85)
-    local key
-    if F.has(byte(record), HAS_FLOW) then
-      local _, bits, _, _, _, _, limit_key, _, sequence = unpacked(FLOW, record, at)
-      key = F.has(bits, LIMITED) and limit_key
-      if F.has(bits, SEQUENCED) and call('HGET', BUSY, sequence) == id then call('HDEL', BUSY, sequence) end
-    end
-    F.note_room(queue, task, key)
-    if F.is_limited() then
-      take('queue:' .. queue, id)
-      take('task:' .. task, id)
-      if key then take('key:' .. key, id) end
+  if not has_limits then return end
+  F.each_gate(gone, 'SREM')
+end
+
+-- A command on the holders of each gate, with the jobs by what is known of them.
+function F.each_gate(jobs_of, command)
+  local gates = {}
+  for facts, ids in pairs(jobs_of) do
+    if facts.key_gate then F.each_part(command, HOLDERS .. facts.key_gate, ids) end
+    for _, gate in ipairs({facts.queue_gate, facts.task_gate}) do
+      local its = gates[gate]
+      if not its then
+        its = {}
+        gates[gate] = its
+      end
+      for _, id in ipairs(ids) do its[#its + 1] = id end
     end
   end
-  for gate, its in pairs(gone) do F.each_part('SREM', HOLDERS .. gate, its) end
+  for gate, ids in pairs(gates) do F.each_part(command, HOLDERS .. gate, ids) end
 end
 
 -- Plain successes, that are written.
 function F.settle(ids, records)
   F.end_holdings(ids, records)
   for place, id in ipairs(ids) do
-    local first = byte(records[place])
-    if first >= HAS_FLOW then
-      local job = F.job_of(id)
-      if F.has(first, IS_AWAITED) or F.sequence_of(job) then F.finish(job) end
-    end
+    local record = records[place]
+    if byte(record) >= IS_AWAITED or F.facts(record).sequence then F.finish(F.job_of(id)) end
   end
 end
 

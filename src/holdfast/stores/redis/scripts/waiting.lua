@@ -2,8 +2,12 @@
 local counts, waiting, lines = {}, {}, {}
 
 function F.count(kind, queue, by)
-  local field = kind .. queue
-  counts[field] = (counts[field] or 0) + by
+  local its = counts[kind]
+  if not its then
+    its = {}
+    counts[kind] = its
+  end
+  its[queue] = (its[queue] or 0) + by
 end
 
 function F.line_of(queue, task) return NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task end
@@ -47,8 +51,10 @@ function F.save_waiting()
 end
 
 function F.save_counts()
-  for field, by in pairs(counts) do
-    if by ~= 0 and call('HINCRBY', COUNTS, field, by) == 0 then call('HDEL', COUNTS, field) end
+  for kind, its in pairs(counts) do
+    for queue, by in pairs(its) do
+      if by ~= 0 and call('HINCRBY', COUNTS, kind .. queue, by) == 0 then call('HDEL', COUNTS, kind .. queue) end
+    end
   end
   counts = {}
 end

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.client import Client, JobId, refuse
 from holdfast.engine.ids import new_id
-from holdfast.model.errors import InvalidJob, JobGone, StateConflict
+from holdfast.model.errors import InvalidJob, JobGone, StateConflict, StoreError
 from holdfast.model.flow import NewFlow
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
@@ -58,7 +58,9 @@ class Batch:
     def __init__(self, batches: Batches, closing: Call) -> None:
         self.id = new_id()
         self._batches = batches
-        self._closing = closing
+        self._closing = _closing_job(closing, self.id)
+        self._goes_with_first = closing.definition is CLOSING
+        self._may_be_stored = False
         self._is_stored = False
         self._is_closed = False
 
@@ -69,8 +71,7 @@ class Batch:
         """
         if self._is_closed:
             raise StateConflict(f"batch {self.id} is closed; make another one")
-        checked = check_calls(calls)
-        jobs = [replace(_member(call), flow=_in_batch(call, self.id)) for call in checked]
+        jobs = [call.in_batch(self.id).to_new_job(new_id()) for call in check_calls(calls)]
         return (await self._store(jobs))[-len(jobs) :] if jobs else []
 
     async def __aenter__(self) -> Self:
@@ -83,20 +84,27 @@ class Batch:
         if error is None:
             await self._store([])
             await self._batches.close(self.id)
-        elif self._is_stored:
+        elif self._may_be_stored:
+            await self._abandon(error)
+
+    async def _abandon(self, error: BaseException) -> None:
+        """Cancels the batch as far as it is stored; the error is the one that counts."""
+        try:
             await self._batches.cancel(self.id)
+        except JobGone:
+            return
+        except StoreError as failure:
+            error.add_note(f"batch {self.id} is still open, because it could not be cancelled: {failure}")
 
     async def info(self) -> BatchInfo:
         return await self._batches.get(self.id)
 
     async def _store(self, jobs: list[NewJob]) -> list[Job[Any]]:
-        if not self._is_stored:
-            closing = _closing_job(self._closing, self.id)
-            if self._closing.definition is CLOSING and jobs:
-                # Where there are workers for the batch, there is one for its end.
-                closing = replace(closing, queue=jobs[0].queue)
-            jobs = [closing, *jobs]
-        made = await self._batches.store(jobs)
+        if not self._may_be_stored and self._goes_with_first and jobs:
+            # Where there are workers for the batch, there is one for its end.
+            self._closing = replace(self._closing, queue=jobs[0].queue)
+        self._may_be_stored = True
+        made = await self._batches.store(jobs if self._is_stored else [self._closing, *jobs])
         self._is_stored = True
         return made
 
@@ -170,14 +178,6 @@ async def _cancelled(client: Client, job_id: str) -> None:
         await client.cancel(job_id)
     except JobGone:
         return
-
-
-def _member(call: Call) -> NewJob:
-    return call.to_new_job(new_id())
-
-
-def _in_batch(call: Call, batch: str) -> NewFlow:
-    return replace(call.options.flow or NewFlow(), before=batch)
 
 
 def _closing_job(call: Call, batch: str) -> NewJob:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol
+from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from holdfast.model.errors import ConfigurationError, LeaseLost
 from holdfast.model.events import Event, check_event
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
+from holdfast.model.names import check_id
 from holdfast.model.outcome import Stop
 from holdfast.model.plan import Firing, firing_of
 from holdfast.model.records import JobRecord, Move, Verdict
@@ -159,9 +161,14 @@ class Context(Generic[S]):
             raise ValueError(f"progress is a number between 0 and 1, not {fraction!r}")
         self._link.progress(fraction, note)
 
-    def enqueue(self, call: Call) -> str:
-        """Enqueues a job together with this one's success, or not at all. Gives its id."""
-        return self._link.enqueue(check_call(call))
+    def enqueue(self, call: Call, *, batch: str | UUID | None = None) -> str:
+        """Enqueues a job together with this one's success, or not at all. Gives its id.
+
+        With the id of the `batch` that this job belongs to, the new one belongs to it too, and the batch ends
+        no earlier than that.
+        """
+        checked = check_call(call)
+        return self._link.enqueue(checked if batch is None else checked.in_batch(check_id(batch, "batch")))
 
     def emit(self, event: Event[Any]) -> str:
         """Emits an event together with this job's success, or not at all. Gives its id."""

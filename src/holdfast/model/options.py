@@ -50,6 +50,7 @@ class Options:
     after: tuple[str, ...] | None = None
     after_any: bool | None = None
     expires: int | None = None
+    before: str | None = None
 
     @classmethod
     def of(
@@ -115,6 +116,7 @@ class Options:
             halts=bool(self.halts) and self.sequence_key is not None,
             after=self.after or (),
             after_any=bool(self.after_any) and bool(self.after),
+            before=self.before,
             expires=self.expires,
         )
         return None if flow == _NO_FLOW else flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
@@ -196,6 +196,10 @@ class Call:
     options: Options = NO_OPTIONS
     key_ttl: int = KEY_TTL
     """How long a key is held if the options do not say."""
+
+    def in_batch(self, batch: str) -> Call:
+        """The same call, whose job belongs to a batch if that is still waiting for others."""
+        return replace(self, options=replace(self.options, before=batch))
 
     def to_new_job(self, id: str) -> NewJob:
         """The job under this new id, or under the one that the options ask for."""

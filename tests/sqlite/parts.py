@@ -7,13 +7,16 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 from holdfast.model.events import NewEvent
+from holdfast.model.flow import LimitRecord, Scope, gate
+from holdfast.model.lifecycle import State
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.sqlite import SqliteStore
-from tests.sqlite.support import new_job, register, success, tick
+from tests.sqlite.support import QUEUE, new_job, register, success, tick
 
 
 def say(*words: object) -> None:
@@ -129,6 +132,36 @@ async def follow(url: str, events: str) -> None:
     await session.close()
 
 
+async def work_within_limits(url: str, number: str) -> None:
+    """Works until nothing is left, holding jobs for a while, and tells if more were leased than allowed."""
+    session = await SqliteStore.from_url(url).connect("default")
+    worker = f"worker-{number}"
+    await register(session, worker)
+    say("ready")
+    await hear()
+    keys = [gate(Scope.KEY, f"key-{key}") for key in range(9)]
+    moves: list[Move] = []
+    for seq in count(1):
+        ticked = await tick(session, seq, *moves, worker=worker, limit=3)
+        for move in moves:
+            say("done", move.job)
+        queue, *of_keys = await session.flow.usage([gate(Scope.QUEUE, QUEUE), *keys])
+        if queue.running > 7 or any(key.running > 2 for key in of_keys):
+            say("more", queue.running, *(key.running for key in of_keys))
+        moves = [success(job) for job in ticked.claimed]
+        lines = await session.jobs.count()
+        if all(line.state is State.SUCCESS for line in lines):
+            break
+    await session.close()
+
+
+async def put_a_limit(url: str, queue: str, concurrency: str) -> None:
+    session = await SqliteStore.from_url(url).connect("default")
+    await session.flow.put([LimitRecord(scope=Scope.QUEUE, name=queue, concurrency=int(concurrency))])
+    say("put")
+    await session.close()
+
+
 PARTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     part.__name__: part
     for part in (
@@ -140,6 +173,8 @@ PARTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
         hold_the_lock,
         append,
         follow,
+        work_within_limits,
+        put_a_limit,
     )
 }
 

@@ -24,10 +24,14 @@ TABLES = frozenset(
         "holdfast_body",
         "holdfast_schedule",
         "holdfast_event",
+        "holdfast_line",
+        "holdfast_link",
     }
 )
 JOB, DONE, SCHEDULE, EVENT = "holdfast_job", "holdfast_done", "holdfast_schedule", "holdfast_event"
 BY_ID = "holdfast_job_id (ns=? AND id=?)"
+LINE, LINK = "holdfast_line", "holdfast_link"
+PARKED = "holdfast_job_parked (ns=? AND gate=?"
 OF_AGGREGATE = "holdfast_event_aggregate (ns=? AND topic=? AND aggregate=?"
 
 PLANS = [
@@ -99,6 +103,38 @@ PLANS = [
         SQL.get("event_floors"),
         f"SEARCH ev USING COVERING INDEX {OF_AGGREGATE})",
     ),
+    (SQL.get("complete:flow"), f"SEARCH j USING INDEX {BY_ID}"),
+    (SQL.get("claimed:flow"), "SEARCH j USING INDEX holdfast_job_leased (ns=? AND worker=? AND seq=?)"),
+    (SQL.claim(1, "claim:flow"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_ready (ns=? AND queue=?)"),
+    (SQL.get("peek"), f"SEARCH {LINE} USING COVERING INDEX holdfast_line_opens (ns=? AND opens>?)"),
+    (SQL.get("candidates"), f"SEARCH {JOB} USING INDEX holdfast_job_ready (ns=? AND queue=?)"),
+    (SQL.get("take"), f"SEARCH {JOB} USING INTEGER PRIMARY KEY (rowid=?)"),
+    (SQL.get("park"), "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"),
+    (SQL.get("lines_open"), f"SEARCH {LINE} USING COVERING INDEX holdfast_line_opens (ns=? AND opens<?)"),
+    (SQL.get("lines_mark"), f"SEARCH {LINE} USING PRIMARY KEY (ns=? AND gate=?)"),
+    (SQL.get("lines_free"), f"SEARCH {JOB} USING COVERING INDEX {PARKED} AND queue=? AND task=?)"),
+    (SQL.get("lines_free"), f"SEARCH {JOB} USING INTEGER PRIMARY KEY (rowid=?)"),
+    (SQL.get("lines_settle"), "SEARCH l USING PRIMARY KEY (ns=? AND gate=? AND queue=? AND task=?)"),
+    (SQL.get("lines_forget"), f"SEARCH {LINE} USING PRIMARY KEY (ns=? AND gate=? AND queue=? AND task=?)"),
+    (SQL.get("lines_forget"), f"SEARCH j USING COVERING INDEX {PARKED} AND queue=? AND task=?)"),
+    (SQL.get("turns_free"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_turn (ns=? AND sequence=?)"),
+    (SQL.get("sequences_next"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_turn (ns=? AND sequence=?)"),
+    (
+        SQL.get("keys_leased"),
+        f"SEARCH {JOB} USING INDEX holdfast_job_limit_key (ns=? AND limit_key=?)",
+    ),
+    (SQL.get("rates_open"), "SEARCH l USING PRIMARY KEY (ns=? AND gate=?)"),
+    (SQL.get("usage"), f"SEARCH {JOB} USING COVERING INDEX {PARKED})"),
+    (SQL.get("overdue"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_expires (ns=? AND expires<?)"),
+    (SQL.get("links_told"), "SEARCH l USING COVERING INDEX holdfast_link_job (ns=? AND job=?)"),
+    (SQL.get("links_end"), "SEARCH l USING PRIMARY KEY (ns=? AND waiter=? AND job=?)"),
+    (SQL.get("links_let_go"), "SEARCH l USING COVERING INDEX holdfast_link_pending (ns=? AND waiter=? AND state=?)"),
+    (SQL.get("links_let_go"), f"SEARCH {JOB} USING INDEX {BY_ID}"),
+    (SQL.get("links_before"), f"SEARCH {LINK} USING PRIMARY KEY (ns=? AND waiter=? AND job>?)"),
+    (
+        SQL.get("fair_floors"),
+        f"SEARCH {JOB} USING COVERING INDEX holdfast_job_ready (ns=? AND queue=? AND priority=?)",
+    ),
 ]
 
 
@@ -129,6 +165,10 @@ async def test_no_statement_reads_a_table_of_jobs_whole(tmp_path: Path, sql: Sta
     "sql",
     [
         SQL.claim(1),
+        SQL.claim(1, "claim:flow"),
+        SQL.get("candidates"),
+        SQL.get("lines_free"),
+        SQL.get("overdue"),
         SQL.get("promote"),
         SQL.get("schedules_due"),
         SQL.get("schedules_ended"),
@@ -139,3 +179,20 @@ async def test_no_statement_reads_a_table_of_jobs_whole(tmp_path: Path, sql: Sta
 )
 async def test_a_look_for_what_is_due_does_not_sort_it(tmp_path: Path, sql: Statement) -> None:
     assert not [step for step in await plan(tmp_path, sql) if "TEMP B-TREE" in step]
+
+
+MANY_PARKED = """
+WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 100000)
+INSERT INTO holdfast_job (ns, id, task, queue, priority, due, rank, created, limit_key, gate)
+SELECT 1, 'job-' || n, 'send', 'mail', 0, n, n, n, 'key-' || (n % 1000), 'key:key-' || (n % 1000) FROM number
+"""
+
+
+async def test_many_parked_jobs_do_not_make_sqlite_think_again(tmp_path: Path) -> None:
+    await store_at(tmp_path).migrations.apply()
+    with closing(sqlite3.connect(file_of(tmp_path))) as connection, connection:
+        connection.execute(MANY_PARKED)
+        connection.execute("ANALYZE")
+    for sql, step in PLANS:
+        if "holdfast_job_parked" in step or sql in (SQL.claim(1), SQL.get("candidates"), SQL.get("peek")):
+            assert step in await plan(tmp_path, sql)

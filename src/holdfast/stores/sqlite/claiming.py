@@ -73,6 +73,8 @@ def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:
     if before and not gives_back:
         claimed = [record for record in claimed if record.id not in before]
     _sort(claimed, tick.want)
+    # Who claims at once what is free makes no work for others.
+    tx.wakes = tx.freed > len(claimed) or (situation.opens is not None and situation.opens <= tx.now)
     told = situation.told(tx, tick, verdicts, claimed)
     if not is_through:
         told.next_due = 0

@@ -14,8 +14,8 @@ from holdfast.stores.sqlite.limits import KEY, Standing
 from holdfast.stores.sqlite.transaction import Transaction
 
 SEQUENCE = "sequence:"
-_SPARE = 50
-_SMALLEST_PAGE = 50
+_MOST_SPARE = 64
+_MORE = 8
 
 Line: TypeAlias = tuple[str, str, str]
 """Gate, queue and task."""
@@ -52,6 +52,7 @@ class Claim:
         self._turns: dict[str, int | None] = {}
         self._lined: set[str] = set()
         self._spare: Counter[str] = Counter()
+        self._steps: Counter[str] = Counter()
         self._left = want.limit
         self._looks = want.limit + MOST
 
@@ -61,7 +62,7 @@ class Claim:
         if len(self._limits.of_places) and (len(self._limits.of_keys) or self._has_sequences):
             self._note_lines(gate(limit.scope, limit.name) for limit in self._limits.of_places)
         for queue in dict.fromkeys(self._want.queues):
-            page = max(self._left, _SMALLEST_PAGE)
+            page = self._left + _MORE
             while self._left > 0 and self._looks > 0:
                 page = min(page, self._looks)
                 found = self._candidates(queue, page)
@@ -117,7 +118,10 @@ class Claim:
         self._left -= len(taken)
         self._write(taken, parked, lines)
         if reopened:
-            self.open(self._lines_of(reopened), spare=_SPARE)
+            for name in reopened:
+                # Twice as many each time, so that a long line is not gone through job by job.
+                self._steps[name] = min(self._steps[name] * 2 or 2, _MOST_SPARE)
+            self.open(self._lines_of(reopened))
         return not reopened
 
     def _hindrance(
@@ -145,8 +149,8 @@ class Claim:
             self._tx.run("park", rows=as_json(parked))
             self._tx.run("lines_add", rows=as_json([(*line, opens) for line, opens in lines.items()]))
 
-    def open(self, lines: Sequence[Line], spare: int = 0) -> None:
-        """Frees the first jobs of lines that have room, and some more."""
+    def open(self, lines: Sequence[Line]) -> None:
+        """Frees the first jobs of lines that have room, and some more where that was not enough before."""
         if not lines:
             return
         self._ledger.learn_keys(name.removeprefix(KEY) for name, *_ in lines if name.startswith(KEY))
@@ -162,13 +166,13 @@ class Claim:
             limit = self._limits.of_gate(name, task)
             room = MOST if limit is None else self._ledger.room(name, limit)
             if room > 0:
-                freed[min(room + spare, MOST)].append(line)
-                self._spare[name] = spare
+                freed[min(room + self._steps[name], MOST)].append(line)
+                self._spare[name] = self._steps[name]
             settled.append((*line, 0 if limit is None else self._ledger.opens(name, limit)))
         if sequences:
-            self._tx.run("turns_free", sequences=as_json(sorted(sequences)))
+            self._tx.freed += self._tx.run("turns_free", sequences=as_json(sorted(sequences))).rowcount
         for room, some in freed.items():
-            self._tx.run("lines_free", lines=as_json(some), room=room)
+            self._tx.freed += self._tx.run("lines_free", lines=as_json(some), room=room).rowcount
         rows = as_json(settled)
         self._tx.run("lines_settle", rows=rows)
         self._tx.run("lines_forget", rows=rows)

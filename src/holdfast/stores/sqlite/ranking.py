@@ -7,7 +7,6 @@ import msgspec
 
 from holdfast.model.flow import STRIDE
 from holdfast.model.records import NewJob
-from holdfast.model.timing import SECOND
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import standing
 from holdfast.stores.sqlite.transaction import Transaction
@@ -15,7 +14,10 @@ from holdfast.stores.sqlite.transaction import Transaction
 Place: TypeAlias = tuple[str, int]
 """Queue and priority."""
 
-_DAY = 86_400 * SECOND
+MANY = 1_000
+"""So many keys of a queue are kept, however long they had nothing."""
+
+_decode_names = msgspec.json.Decoder(list[str]).decode
 _decode_floors = msgspec.json.Decoder(list[tuple[int | None, int | None]]).decode
 _decode_last = msgspec.json.Decoder(list[int | None]).decode
 
@@ -57,5 +59,6 @@ def ranks(tx: Transaction, jobs: Sequence[NewJob], floors: dict[Place, int]) -> 
 
 
 def forget_ranks(tx: Transaction, limit: int) -> None:
-    """Forgets keys that had nothing for long."""
-    tx.run("fair_forget", before=tx.now - _DAY, limit=limit)
+    """Forgets keys that are behind all that is ready, where there are many."""
+    for queue in _decode_names(tx.row("fair_queues", many=MANY)[0]):
+        tx.run("fair_forget", queue=queue, limit=limit)

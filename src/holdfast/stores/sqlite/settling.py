@@ -99,5 +99,6 @@ def _tell(tx: Transaction, finished: list[tuple[str, int | None]]) -> None:
 
 def let_go(tx: Transaction, ids: Iterable[str]) -> None:
     """Those of the jobs that wait for others no longer wait for their turn now."""
-    if tx.run("links_let_go", ids=as_json(sorted(ids))).rowcount:
-        tx.wakes = True
+    freed = tx.run("links_let_go", ids=as_json(sorted(ids))).rowcount
+    tx.freed += freed
+    tx.wakes = tx.wakes or freed > 0

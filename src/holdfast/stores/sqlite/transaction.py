@@ -17,7 +17,7 @@ class Transaction:
     read.
     """
 
-    __slots__ = ("_connection", "_flows", "now", "ns", "sql", "wakes")
+    __slots__ = ("_connection", "_flows", "freed", "now", "ns", "sql", "wakes")
 
     def __init__(
         self,
@@ -33,6 +33,8 @@ class Transaction:
         self.now = now
         self.wakes = False
         """Whether others have something to do after it, beside those whom the caller knows of."""
+        self.freed = 0
+        """How many jobs wait for their turn again that were parked."""
         self._flows = set[int]() if flows is None else flows
 
     @property

@@ -80,7 +80,7 @@ CREATE INDEX holdfast_job_parked ON holdfast_job (ns, gate, queue, task, priorit
 CREATE INDEX holdfast_job_limit_key ON holdfast_job (ns, limit_key) WHERE limit_key IS NOT NULL AND worker IS NOT NULL;
 CREATE INDEX holdfast_job_turn ON holdfast_job (ns, sequence, turn) WHERE sequence IS NOT NULL;
 CREATE INDEX holdfast_job_sequence ON holdfast_job (ns, sequence) WHERE sequence IS NOT NULL AND worker IS NOT NULL;
-CREATE INDEX holdfast_job_expires ON holdfast_job (ns, expires, id) WHERE expires IS NOT NULL AND run = 0;
+CREATE INDEX holdfast_job_expires ON holdfast_job (ns, expires, id, run) WHERE expires IS NOT NULL AND run = 0;
 
 -- ran_by: the worker of a plain success, whose attempt is told by this row and has none in holdfast_attempt.
 CREATE TABLE holdfast_done (

@@ -65,5 +65,5 @@ CREATE TABLE holdfast_link (
     state INTEGER,
     PRIMARY KEY (ns, waiter, job)
 ) WITHOUT ROWID;
-CREATE INDEX holdfast_link_job ON holdfast_link (ns, job, waiter) WHERE state IS NULL;
-CREATE INDEX holdfast_link_pending ON holdfast_link (ns, waiter) WHERE state IS NULL;
+CREATE INDEX holdfast_link_job ON holdfast_link (ns, job, waiter, state) WHERE state IS NULL;
+CREATE INDEX holdfast_link_pending ON holdfast_link (ns, waiter, state) WHERE state IS NULL;

@@ -94,15 +94,30 @@ SELECT :ns, json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_e
 FROM json_each(:rows) AS f WHERE true
 ON CONFLICT (ns, queue, key) DO UPDATE SET last = excluded.last;
 
+-- name: fair_queues
+-- The queues that have more keys than so many.
+SELECT json_group_array(queue) FROM (
+    SELECT queue FROM holdfast_fair INDEXED BY holdfast_fair_last WHERE ns = :ns GROUP BY queue HAVING count(*) > :many
+);
+
 -- name: fair_forget
--- Keys whose last rank is below that of all that is ready, by far, and not the highest of their queue.
-DELETE FROM holdfast_fair WHERE ns = :ns AND (queue, key) IN (
-    SELECT f.queue, f.key FROM holdfast_fair AS f
-    WHERE f.ns = :ns AND f.last < :before
-      AND f.last < (SELECT max(last) FROM holdfast_fair INDEXED BY holdfast_fair_last
-                    WHERE ns = :ns AND queue = f.queue)
-      AND NOT EXISTS (SELECT 1 FROM holdfast_job WHERE ns = :ns AND queue = f.queue AND ready = 1 AND rank <= f.last)
-    LIMIT :limit
+-- Keys of a queue whose last rank is below that of all that is ready, by priority, but for the highest.
+WITH RECURSIVE first (priority) AS (
+    SELECT min(priority) FROM holdfast_job INDEXED BY holdfast_job_ready
+    WHERE ns = :ns AND queue = :queue AND ready = 1
+    UNION ALL
+    SELECT (SELECT min(priority) FROM holdfast_job INDEXED BY holdfast_job_ready
+            WHERE ns = :ns AND queue = :queue AND ready = 1 AND priority > first.priority)
+    FROM first WHERE priority IS NOT NULL
+)
+DELETE FROM holdfast_fair WHERE ns = :ns AND queue = :queue AND key IN (
+    SELECT key FROM holdfast_fair INDEXED BY holdfast_fair_last
+    WHERE ns = :ns AND queue = :queue AND last < (SELECT max(last) FROM holdfast_fair INDEXED BY holdfast_fair_last
+                                                  WHERE ns = :ns AND queue = :queue)
+      AND last <= :now AND last <= coalesce((
+          SELECT min((SELECT min(rank) FROM holdfast_job INDEXED BY holdfast_job_ready
+                      WHERE ns = :ns AND queue = :queue AND ready = 1 AND priority = first.priority)) FROM first), :now)
+    ORDER BY last LIMIT :limit
 );
 
 -- name: rates_forget
@@ -158,7 +173,7 @@ FROM (SELECT h.pk, json_extract(f.value, '$[1]') AS unmet
 WHERE j.pk = e.pk;
 
 -- name: links_let_go
-UPDATE holdfast_job SET gate = NULL, ready = due <= :now
+UPDATE holdfast_job INDEXED BY holdfast_job_id SET gate = NULL, ready = due <= :now
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids)) AND gate = 'after'
   AND NOT EXISTS (SELECT 1 FROM holdfast_link AS l INDEXED BY holdfast_link_pending
                   WHERE l.ns = :ns AND l.waiter = holdfast_job.id AND l.state IS NULL);

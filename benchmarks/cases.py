@@ -6,6 +6,8 @@ from benchmarks.case import CPU, LOAD, P50, RATE, Case, Goal, Side
 from benchmarks.flow import POSTGRES as POSTGRES_FLOW
 from benchmarks.flow import REDIS as REDIS_FLOW
 from benchmarks.flow import SQLITE as SQLITE_FLOW
+from benchmarks.partition import POSTGRES as POSTGRES_PARTITION
+from benchmarks.partition import REDIS as REDIS_PARTITION
 from benchmarks.postgres.cases import CASES as POSTGRES
 from benchmarks.redis.cases import CASES as REDIS
 from benchmarks.schedules import POSTGRES as POSTGRES_SCHEDULES
@@ -146,6 +148,6 @@ PEER = Case(
 
 CASES = (
     *(FRAMEWORK, NOTICES, WORK, ENQUEUE, FLAT, IDLE, LATENCY, PEER, *SQLITE_FLOW),
-    *(*POSTGRES, *POSTGRES_SCHEDULES, *POSTGRES_FLOW),
-    *(*REDIS, *REDIS_SCHEDULES, *REDIS_FLOW),
+    *(*POSTGRES, *POSTGRES_SCHEDULES, *POSTGRES_FLOW, *POSTGRES_PARTITION),
+    *(*REDIS, *REDIS_SCHEDULES, *REDIS_FLOW, *REDIS_PARTITION),
 )

@@ -21,6 +21,7 @@ class PartitionedEnqueuer:
 
     def __init__(self, session: PartitionedSession, *, batch: int, timeout: float) -> None:
         self._session = session
+        self._of_queue = session.layout.of_queue
         self._batch = batch
         self._timeout = timeout
         self._enqueuers = {
@@ -29,6 +30,8 @@ class PartitionedEnqueuer:
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         """Stores the jobs: those of one partition in one commit. PartlyStored if some of them failed."""
+        if len(jobs) == 1 and jobs[0].fresh and jobs[0].flow is None:
+            return await self._enqueuers[self._of_queue(jobs[0].queue)].add(jobs)
         return [added for _, added in await self._add(jobs, [])]
 
     async def add_many(self, batches: Iterable[list[NewJob]], *, in_order: bool) -> AsyncGenerator[Answers]:

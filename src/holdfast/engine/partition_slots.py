@@ -40,12 +40,19 @@ class Crew:
 
     @property
     def running(self) -> int:
-        return sum(len(each.running) for each in self.members)
+        total = 0
+        for each in self.members:
+            total += len(each.running)
+        return total
 
     def room_for(self, member: SharedSlots) -> int:
         """How many slots are neither taken nor spoken for by others."""
-        others = sum(each.spoken_for for each in self.members if each is not member)
-        return self.total - self.running - others
+        room = self.total
+        for each in self.members:
+            room -= len(each.running)
+            if each is not member:
+                room -= each.spoken_for
+        return room
 
     def ahead_for(self, member: SharedSlots) -> int:
         """How many jobs it may claim for slots that others have now."""
@@ -65,32 +72,37 @@ class Crew:
 
     def deal(self) -> None:
         """Gives free slots to jobs that wait."""
-        if self._is_dealing:
+        waiting = [each for each in self.members if each.buffer and not each.is_shut]
+        if not waiting or self._is_dealing:
             return
         self._is_dealing = True
         try:
-            tries = {each: len(each.buffer) for each in self.members}
-            while self.running < self.total:
-                waiting = [each for each, left in tries.items() if left and each.buffer and not each.is_shut]
-                if not waiting:
-                    return
+            free = self.total - self.running
+            for each in waiting:
+                each.tries = len(each.buffer)
+            while free > 0 and waiting:
                 member = waiting[0] if len(waiting) == 1 else min(waiting, key=SharedSlots.turn)
-                tries[member] -= 1
                 before = len(member.running)
                 member.take_next()
                 if len(member.running) > before:
+                    free -= 1
                     self.started += 1
                     member.last_turn = next(self._turns)
+                member.tries -= 1
+                if not member.tries or not member.buffer:
+                    waiting.remove(member)
         finally:
             self._is_dealing = False
 
     def tell_room(self, than: SharedSlots | None = None) -> None:
         """Calls one that would have asked for work if it had room."""
-        short = [each for each in self.members if each.is_short and each is not than]
-        if short:
-            member = min(short, key=SharedSlots.turn)
-            member.is_short = False
-            member.room_made()
+        found: SharedSlots | None = None
+        for each in self.members:
+            if each.is_short and each is not than and (found is None or each.turn() < found.turn()):
+                found = each
+        if found is not None:
+            found.is_short = False
+            found.room_made()
 
 
 class SharedSlots(Slots):
@@ -103,6 +115,7 @@ class SharedSlots(Slots):
         self._probed = 0.0
         self.is_short = False
         self.last_turn = 0
+        self.tries = 0
         super().__init__(*args)
         crew.members.append(self)
 
@@ -143,11 +156,13 @@ class SharedSlots(Slots):
     @property
     def spoken_for(self) -> int:
         """How many slots the jobs will take that wait here, or are being asked for."""
-        return self.waiting + (self._asked if now() - self._asked_at < FRESH else 0)
+        if not self._asked or now() - self._asked_at >= FRESH:
+            return self.waiting
+        return self.waiting + self._asked
 
     @property
     def waiting(self) -> int:
-        if self._suspect is None and not self._crew.suspect_beside(self):
+        if not self.buffer or (self._suspect is None and not self._crew.suspect_beside(self)):
             return len(self.buffer)
         suspects = sum(hold.record.suspect for hold in self.buffer)
         return len(self.buffer) - min(suspects, self._runner.settings.batch)
@@ -189,6 +204,8 @@ class SharedSlots(Slots):
         if hold.started is not None:
             self._crew.observe(now() - hold.started)
         super()._ended(hold, outcome)
-        self._crew.deal()
-        if self._crew.running < self._crew.total:
-            self._crew.tell_room(self)
+        crew = self._crew
+        if not self.buffer:
+            crew.deal()
+        if crew.running < crew.total:
+            crew.tell_room(self)

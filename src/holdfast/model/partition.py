@@ -20,6 +20,9 @@ from holdfast.model.names import check_name
 
 SCHEME: Final = "partition"
 MOST: Final = 64
+MOST_KNOWN: Final = 16_384
+"""Of so many queues it is remembered where they go."""
+
 HOME, DRAINING, QUEUE, TOPIC = "home", "draining", "queue.", "topic."
 RESERVED: Final = frozenset({HOME, DRAINING, "queues", "topics"})
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
@@ -30,6 +33,7 @@ Rules = tuple[tuple[str, str], ...]
 """Names or patterns, each with the partition that they go to."""
 
 
+@lru_cache(maxsize=1_024)
 def tag_of(name: str) -> str:
     """What the job ids of a partition end with: it depends on nothing but the partition's name."""
     return blake2b(name.encode(), digest_size=_TAG_DIGITS // 2).hexdigest()
@@ -81,6 +85,8 @@ class Layout:
     home: str
     queues: Rules = ()
     topics: Rules = ()
+    _queues: dict[str, str] = field(default_factory=dict[str, str], init=False, repr=False, compare=False)
+    _tags: dict[str, str] = field(default_factory=dict[str, str], init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.partitions]
@@ -95,6 +101,7 @@ class Layout:
                     raise wrong(f"{kind}{pattern}={name!r} is not the name of a partition")
                 if not _PATTERN.fullmatch(pattern):
                     raise wrong(f"{kind}{pattern!a} is neither a name nor a pattern with * ? [ ]")
+        self._tags.update((each.tag, each.name) for each in self.partitions)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -102,7 +109,12 @@ class Layout:
 
     def of_queue(self, queue: str) -> str:
         """The partition in which new jobs of a queue are placed."""
-        return _placed(queue, self.queues, self.open)
+        known = self._queues.get(queue)
+        if known is None:
+            if len(self._queues) >= MOST_KNOWN:
+                self._queues.clear()
+            known = self._queues[queue] = _placed(queue, self.queues, self.open)
+        return known
 
     def of_topic(self, topic: str) -> str:
         """The partition in which events of a topic are placed that come alone."""
@@ -110,10 +122,9 @@ class Layout:
 
     def of_id(self, job_id: str) -> str | None:
         """The partition that an id tells; None if it tells none. It may tell one by chance."""
-        return _by_tag(self.partitions).get(stamp(job_id))
+        return self._tags.get(stamp(job_id))
 
 
-@lru_cache(maxsize=16_384)
 def _placed(name: str, rules: Rules, candidates: tuple[str, ...]) -> str:
     mapped = dict(rules).get(name)
     if mapped is None:
@@ -124,11 +135,6 @@ def _placed(name: str, rules: Rules, candidates: tuple[str, ...]) -> str:
 def _weight(partition: str, name: str) -> bytes:
     """The highest wins. It is the same for a name whichever others there are."""
     return blake2b(f"{partition} {name}".encode(), digest_size=8).digest()
-
-
-@lru_cache(maxsize=64)
-def _by_tag(partitions: tuple[Partition, ...]) -> Mapping[str, str]:
-    return {each.tag: each.name for each in partitions}
 
 
 def parse(url: str) -> Layout:

@@ -296,6 +296,17 @@ class LimitPromises(Promises):
         assert names(await case.finish(lone, limit=10)) == [added[2].id]
 
     @promise
+    async def test_who_has_seen_that_all_is_parked_is_not_told_to_ask_again_at_once(self, case: Case) -> None:
+        await case.flow.put(
+            [limit(Scope.QUEUE, QUEUE, concurrency=1), limit(Scope.TASK, TASK, concurrency=1)]
+        )
+        await case.jobs.add([new_job(flow=NewFlow(sequence="one")), *(keyed() for _ in range(MANY))])
+        await case.jobs.add([new_job(flow=NewFlow(sequence="one"), priority=-1)])
+        assert len(await case.claim(limit=10)) == 1
+        assert (await case.tick("ann", [], wanted(limit=10))).next_due != 0
+        assert (await case.tick("bob", [], wanted(limit=0))).next_due != 0
+
+    @promise
     async def test_claimers_at_once_never_go_beyond_a_limit(self, case: Case) -> None:
         await case.flow.put(
             [limit(Scope.QUEUE, QUEUE, concurrency=5), limit(Scope.EACH_KEY, TASK, concurrency=2)]

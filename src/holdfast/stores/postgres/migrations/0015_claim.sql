@@ -48,7 +48,7 @@ BEGIN
     WHERE g.ns = p_ns AND g.opens IS NOT NULL
       AND EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate = g.name OFFSET 0)
     ORDER BY g.opens LIMIT 1;
-    RETURN greatest(v_opens - p_now, 0);
+    RETURN CASE WHEN v_opens IS NOT NULL THEN greatest(v_opens - p_now, 0) END;
 END
 $$;
 

@@ -86,15 +86,16 @@ class FlowOf:
 
     def _check_holders(self) -> None:
         expected: defaultdict[bytes, set[bytes]] = defaultdict(set)
-        if self._client.exists(self._prefix + b"z", self._prefix + b"z:k"):
-            for each, job in self._jobs.items():
-                if job.state in LEASED:
-                    expected[f"queue:{job.queue}".encode()].add(each)
-                    expected[f"task:{job.task}".encode()].add(each)
-                    if job.flow is not None and job.flow.limit_key is not None:
-                        expected[f"key:{job.flow.limit_key}".encode()].add(each)
+        limited = set(self._client.hkeys(self._prefix + b"z"))
+        are_keys_counted = limited or self._client.exists(self._prefix + b"z:k")
+        for each, job in self._jobs.items():
+            if job.state in LEASED:
+                for gate in {f"queue:{job.queue}".encode(), f"task:{job.task}".encode()} & limited:
+                    expected[gate].add(each)
+                if job.flow is not None and job.flow.limit_key is not None and are_keys_counted:
+                    expected[f"key:{job.flow.limit_key}".encode()].add(each)
         held = {gate: self._client.smembers(name) for gate, name in self._own(b"zh:").items()}
-        assert held == dict(expected), "who holds jobs of a gate is known while there are limits"
+        assert held == dict(expected), "who holds jobs of a gate is known while it has a limit"
 
     def _check_sequences(self) -> None:
         turns: dict[bytes, bytes] = {}

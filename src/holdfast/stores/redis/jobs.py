@@ -27,7 +27,7 @@ from holdfast.stores.redis.adding import answers, has_flow, is_lone, lone, packe
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
 from holdfast.stores.redis.listener import RedisWakeups
-from holdfast.stores.redis.moving import FLOWING, Batch
+from holdfast.stores.redis.moving import Batch
 from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
 
 PRUNED: Final = 1_000
@@ -75,8 +75,8 @@ class RedisJobs:
         batch = Batch(tick.moves, _FIRST["tick"])
         want = tick.want
         wakes = may_wake(tick.moves)
-        script = FLOWING if self._is_flowing else batch.script(tick.repeat)
-        wake = self._bell.strike() if wakes or script == FLOWING else None
+        is_flowing = self._is_flowing or batch.has_flow
+        wake = self._bell.strike() if wakes or is_flowing else None
         given = (
             tick.worker,
             tick.seq,
@@ -88,11 +88,11 @@ class RedisJobs:
             b"" if tick.stood is None else tick.stood,
             *batch.values,
         )
-        told = await self._database.run(script, wake or b"", *given)
+        told = await self._database.run(batch.script(tick.repeat, is_flowing), wake or b"", *given)
         if told == _FOR_FLOW:
-            script = FLOWING
+            is_flowing = True
             wake = wake or self._bell.strike()
-            told = await self._database.run(script, wake or b"", *given)
+            told = await self._database.run(batch.script(tick.repeat, is_flowing), wake or b"", *given)
         (
             registered,
             next_due,
@@ -108,10 +108,10 @@ class RedisJobs:
             stands,
             paused_tasks,
             is_untold,
-            is_flowing,
+            still_flowing,
         ) = told
-        self._is_flowing = is_flowing == 1
-        if is_untold or (wakes and script != FLOWING):
+        self._is_flowing = still_flowing == 1
+        if is_untold or (wakes and not is_flowing):
             self._bell.struck(wake)
         elif wake:
             self._bell.spared()

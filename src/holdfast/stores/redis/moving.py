@@ -15,9 +15,6 @@ from holdfast.stores.redis.records import CODES, NULL, clean
 NO_RESULT, NULL_RESULT = 0, -1
 """In place of a result's place: none, and the one of most tasks, for which a bit is enough."""
 
-FLOWING = "tick_flow"
-"""The script that knows of limits, sequences and jobs that wait for others."""
-
 _encode = msgspec.msgpack.encode
 
 
@@ -54,10 +51,10 @@ class Batch:
                 self.values.append(move.result)
         return _encode(told)
 
-    def script(self, is_repeat: bool) -> str:
-        """The least that does all of this; what is under way may need `tick_flow` nevertheless."""
-        if self.has_flow:
-            return FLOWING
+    def script(self, is_repeat: bool, is_flowing: bool) -> str:
+        """The least that does all of this, where limits and their like are known to be or not."""
+        if is_flowing or self.has_flow:
+            return "tick_flow" if self.others or is_repeat else "tick_pass"
         if self.has_events:
             return "tick_events"
         return "tick" if self.others or is_repeat else "tick_plain"

@@ -18,6 +18,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
     "tick_events": ("waiting", "jobs", *_EVENTS, "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
+    "tick_pass": (*_WAITING, "late", *_PASSING, "tick"),
     "tick_flow": (*_WAITING, *_EVENTS, "entering", "adding", "late", "moving", *_PASSING, "tick"),
     "add_flow": (*_WAITING, *_EVENTS, "promoting", "entering", "adding", "ring", "add"),
     "extend": ("waiting", "jobs", "extend"),

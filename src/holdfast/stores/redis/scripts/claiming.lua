@@ -91,11 +91,12 @@ local NO_LEASE = '\255\255\255\255\255\255\255\255'
 
 -- Jobs of one queue, by their entries; the answer gets their records as they then stand, their bodies, and
 -- what few have beside them.
-function F.lease_out(worker, seq, clock, want, queue, entries, answer)
+function F.lease_out(worker, seq, clock, want, queue, entries, answer, found)
   local claimed, bodies, extras = answer[1], answer[2], answer[3]
   local ids, leases, records, heads = {}, {}, {}, {}
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
-  local found, its_bodies = F.read_all(RECORDS, ids), F.read_all(BODIES, ids)
+  local its_bodies = F.read_all(BODIES, ids)
+  found = found or F.read_all(RECORDS, ids)
   for place = #ids, 1, -1 do
     if not found[place] then -- deleted by somebody's own hand: the others are not lost with it
       table.remove(ids, place)
@@ -144,7 +145,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer)
   end
   F.each_part('ZADD', LEASES, leases)
   F.each_part('HSET', RECORDS, records)
-  F.each_part('ZREM', NS .. 'z:e', flowing)
+  if flowing[1] and call('EXISTS', NS .. 'z:e') == 1 then F.each_part('ZREM', NS .. 'z:e', flowing) end
   F.count(SCHEDULED, queue, retries - #ids)
   F.count(RETRY, queue, -retries)
   F.count('S', queue, retries - #ids)

@@ -11,13 +11,13 @@ local HALTS, ANY_END, HELD, RANKED, LIMITED, FAIR, SEQUENCED, EXPIRES, LINKED = 
 local PENDING = '\0-' -- after the id of a job that is waited for; then the code of the state in which it ended
 
 -- Behind the names: rank, bits, when it expires, turn in the sequence, how many jobs it waits for and how many
--- of those before it have not succeeded, limit key, fair key, sequence.
+-- of those before it have not succeeded, limit key, fair key, sequence; then the size of all this.
 local FLOW = '>c8I2i8i8I4I4I2c0I2c0I2c0'
 
 -- Gates that may have room by now, and jobs that are ready again and not claimed yet.
 local opened, freed = {}, {}
 local is_limited, has_gates
-local facts_of, rows = {}, {}
+local commons, key_gates, rows, limits = {}, {}, {}, {}
 
 function F.flow_of(job)
   if job.its == nil then
@@ -34,8 +34,9 @@ end
 
 function F.set_flow(job, its)
   job.its = its
-  job.flow = pack(FLOW, its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, #its.limit_key,
+  local flow = pack(FLOW, its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, #its.limit_key,
     its.limit_key, #its.fair_key, its.fair_key, #its.sequence, its.sequence)
+  job.flow = flow .. pack('>I2', #flow + 2)
   job.kind = F.with(job.kind, HAS_FLOW)
 end
 
@@ -50,7 +51,7 @@ function F.holds(job)
   return its and (its.pending > 0 or F.has(its.bits, HELD))
 end
 
--- Whether there are limits: then who holds jobs is known for each gate.
+-- Whether there are limits.
 function F.is_limited()
   if is_limited == nil then is_limited = call('EXISTS', LIMITS, KEY_LIMITS) > 0 end
   return is_limited
@@ -71,25 +72,70 @@ function F.row_of(queue, task)
   return row
 end
 
--- What a record says of gates: jobs that differ in nothing else are known together.
-function F.facts(record)
-  local last = F.names_end(record)
-  local names = sub(record, 85, last)
-  local facts = facts_of[names]
-  if facts then return facts end
-  local queue, task, _, at = unpacked(NAMES, record, 85)
-  facts = {queue = queue, task = task, queue_gate = 'queue:' .. queue, task_gate = 'task:' .. task, lines = {}}
-  if at <= last then
-    local bits = byte(record, at + 8) * 256 + byte(record, at + 9)
-    local size = byte(record, at + 34) * 256 + byte(record, at + 35)
-    if F.has(bits, LIMITED) then facts.key_gate = 'key:' .. sub(record, at + 36, at + 35 + size) end
-    if F.has(bits, SEQUENCED) then
-      local _, sequence = unpacked('>I2c0I2c0', record, at + 36 + size)
-      facts.sequence = sequence
-    end
+-- What all jobs of a queue and a task have in common.
+function F.common(queue, task)
+  local row = F.row_of(queue, task)
+  local found = commons[row]
+  if not found then
+    found = {queue = queue, task = task, queue_gate = 'queue:' .. queue, task_gate = 'task:' .. task, lines = {}}
+    commons[row] = found
   end
-  facts_of[names] = facts
-  return facts
+  return found
+end
+
+-- What a record says of gates: that, then the limit key and the sequence, if it has them.
+function F.facts(record)
+  local last = byte(record, 83) * 256 + byte(record, 84)
+  local at = last + 1
+  if byte(record) % 16 >= HAS_FLOW then at = at - byte(record, last - 1) * 256 - byte(record, last) end
+  local names = sub(record, 85, at - 1)
+  local common = commons[names]
+  if not common then
+    local queue, task = unpacked(NAMES, record, 85)
+    common = F.common(queue, task)
+    commons[names] = common
+  end
+  if at > last then return common end
+  local bits, key, sequence = byte(record, at + 8) * 256 + byte(record, at + 9), nil, nil
+  local size = byte(record, at + 34) * 256 + byte(record, at + 35)
+  if bits % 32 >= LIMITED then key = sub(record, at + 36, at + 35 + size) end
+  if bits % 128 >= SEQUENCED then
+    local _, found = unpacked('>I2c0I2c0', record, at + 36 + size)
+    sequence = found
+  end
+  return common, key, sequence
+end
+
+-- The names of a key's gate, and of those who hold its jobs.
+function F.gate_of(key)
+  local found = key_gates[key]
+  if not found then
+    local gate = 'key:' .. key
+    found = {gate = gate, holders = HOLDERS .. gate}
+    key_gates[key] = found
+  end
+  return found
+end
+
+function F.limit_of(stored)
+  if not stored then return false end
+  local concurrency, interval, burst, bits = unpacked('>i8i8i8B', stored)
+  return {concurrency = concurrency, interval = interval, burst = burst, is_paused = F.has(bits, 1)}
+end
+
+function F.common_limit(field)
+  local limit = limits[field]
+  if limit == nil then
+    limit = F.limit_of(call('HGET', LIMITS, field))
+    limits[field] = limit
+  end
+  return limit
+end
+
+-- Whether it is known who holds jobs of the gate: of keys while there are limits, else if it has one.
+function F.is_counted(gate)
+  if sub(gate, 1, 4) == 'key:' then return F.is_limited() end
+  return F.common_limit(gate) ~= false
 end
 
 function F.is_limit(gate) return gate ~= AFTER and sub(gate, 1, #IN_SEQUENCE) ~= IN_SEQUENCE end
@@ -152,11 +198,11 @@ function F.unpark(job)
 end
 
 -- A job takes no room there any more, or will not take what it was let go for.
-function F.note_room(facts)
+function F.note_room(common, key)
   if has_gates == nil then has_gates = call('EXISTS', GATES) == 1 end
   if not has_gates then return end
-  opened[facts.queue_gate], opened[facts.task_gate] = true, true
-  if facts.key_gate then opened[facts.key_gate] = true end
+  opened[common.queue_gate], opened[common.task_gate] = true, true
+  if key then opened[F.gate_of(key).gate] = true end
 end
 
 -- Those of the gates that may have room where somebody is parked.

@@ -1,25 +1,10 @@
 -- Limits: how much room there is, and who goes on when there is some. What is read of a gate is kept for the
 -- call, and goes on by what the call itself claims.
 local FREED, GATES_AT_ONCE = 1000, 200
-local limits, own_limits, leased, lasts, openings = {}, {}, {}, {}, {}
-local held, passed_at = {}, {} -- jobs that pass, by what is known of them, and how many at each gate
+local own_limits, common_each, leased, lasts, openings = {}, {}, {}, {}, {}
+local held = {} -- jobs that pass, by what they have in common
 local budget, has_more = 3000, false
 local has_own, has_weights
-
-function F.limit_of(stored)
-  if not stored then return false end
-  local concurrency, interval, burst, bits = unpacked('>i8i8i8B', stored)
-  return {concurrency = concurrency, interval = interval, burst = burst, is_paused = F.has(bits, 1)}
-end
-
-function F.common_limit(field)
-  local limit = limits[field]
-  if limit == nil then
-    limit = F.limit_of(call('HGET', LIMITS, field))
-    limits[field] = limit
-  end
-  return limit
-end
 
 -- The limit of a gate for jobs of a task. One of the key's own goes before that for each, even if it holds
 -- nothing back.
@@ -27,6 +12,10 @@ function F.limit_at(gate, task)
   if sub(gate, 1, 4) ~= 'key:' then return F.common_limit(gate) end
   if has_own == nil then
     has_own, has_weights = call('EXISTS', KEY_LIMITS) == 1, call('EXISTS', WEIGHTS) == 1
+  end
+  if not has_own and not has_weights then
+    if common_each[task] == nil then common_each[task] = F.common_limit('each_key:' .. task) end
+    return common_each[task]
   end
   local own = own_limits[gate]
   if own == nil then
@@ -39,14 +28,13 @@ function F.limit_at(gate, task)
   return F.common_limit('each_key:' .. task)
 end
 
--- Who has a limit is counted when it passes.
 function F.leased_at(gate)
   local found = leased[gate]
   if not found then
     found = call('SCARD', HOLDERS .. gate)
     leased[gate] = found
   end
-  return found + (passed_at[gate] or 0)
+  return found
 end
 
 function F.last_at(gate)
@@ -160,7 +148,7 @@ end
 
 -- Notes what the call has claimed, and when gates will open whose rate was used up.
 function F.save_gates()
-  if F.is_limited() then F.each_gate(held, 'SADD') end
+  if F.is_limited() then F.each_common(held, 'SADD') end
   local rates = {}
   for gate, last in pairs(lasts) do
     if last > now then

@@ -1,4 +1,4 @@
--- Who holds jobs of each gate, taken from the leases: noted while there are limits.
+-- Who holds jobs of each gate, by the leases.
 function F.each_holding(act)
   local ids, all = call('ZRANGEBYSCORE', LEASES, '-inf', '(+inf'), {}
   local function add(gate, id)
@@ -7,26 +7,35 @@ function F.each_holding(act)
   end
   for place, record in ipairs(F.read_all(RECORDS, ids)) do
     if record then
-      local queue, task, _, at = unpacked(NAMES, record, 85)
-      add('queue:' .. queue, ids[place])
-      add('task:' .. task, ids[place])
-      if F.has(byte(record), HAS_FLOW) then
-        local _, bits, _, _, _, _, limit_key = unpacked(FLOW, record, at)
-        if F.has(bits, LIMITED) then add('key:' .. limit_key, ids[place]) end
-      end
+      local common, key = F.facts(record)
+      add(common.queue_gate, ids[place])
+      add(common.task_gate, ids[place])
+      if key then add('key:' .. key, ids[place]) end
     end
   end
   for gate, its in pairs(all) do act(gate, its) end
 end
 
--- After a change of limits.
-function F.save_holdings(was_limited)
-  local has_limits = call('EXISTS', LIMITS, KEY_LIMITS) > 0
-  if has_limits and not was_limited then
-    F.each_holding(function(gate, ids) F.each_part('SADD', HOLDERS .. gate, ids) end)
-  elseif was_limited and not has_limits then
-    F.each_holding(function(gate) call('DEL', HOLDERS .. gate) end)
+-- After a change of limits: who is counted now, and was not before, is taken from the leases.
+function F.save_holdings(was_limited, changed)
+  local counts_keys = call('EXISTS', LIMITS, KEY_LIMITS) > 0
+  local is_changed = counts_keys ~= was_limited
+  for gate, was_counted in pairs(changed) do
+    local is_counted = call('HEXISTS', LIMITS, gate) == 1
+    if was_counted and not is_counted then call('DEL', HOLDERS .. gate) end
+    changed[gate] = is_counted and not was_counted
+    is_changed = is_changed or changed[gate]
   end
+  if not is_changed then return end
+  F.each_holding(function(gate, ids)
+    if sub(gate, 1, 4) ~= 'key:' then
+      if changed[gate] then F.each_part('SADD', HOLDERS .. gate, ids) end
+    elseif counts_keys and not was_limited then
+      F.each_part('SADD', HOLDERS .. gate, ids)
+    elseif was_limited and not counts_keys then
+      call('DEL', HOLDERS .. gate)
+    end
+  end)
 end
 
 -- What is parked at the gates of a limit is looked at again, by ticks, in parts.

@@ -76,7 +76,8 @@ end
 -- Takes a waiting job out of the order of its queue.
 function F.withdraw(job)
   if job.gate then return F.leave_line(job) end
-  F.note_room(F.facts(F.closed(job)))
+  local common, key = F.facts(F.closed(job))
+  F.note_room(common, key)
   if call('ZREM', NS .. 's:' .. job.queue, job.id) == 0 then
     local line = F.line_of(job.queue, job.task)
     call('ZREM', line, F.order_of(job) .. job.id)

@@ -20,47 +20,42 @@ function F.call_next(sequence)
   if job and job.gate == IN_SEQUENCE .. sequence then F.unpark(job) end
 end
 
--- Jobs are held no longer: the records as they were before.
+-- A command on who holds jobs of queues and tasks, with jobs by what they have in common.
+function F.each_common(ids_of, command)
+  for common, ids in pairs(ids_of) do
+    for _, gate in ipairs({common.queue_gate, common.task_gate}) do
+      if F.common_limit(gate) then F.each_part(command, HOLDERS .. gate, ids) end
+    end
+  end
+end
+
+-- Jobs are held no longer: the records as they were before. Gives the ids of those that are in a sequence.
 function F.end_holdings(ids, records)
-  local gone, has_limits = {}, F.is_limited()
+  local gone, sequenced, has_limits = {}, {}, F.is_limited()
   for place, id in ipairs(ids) do
-    local facts = F.facts(records[place])
-    F.note_room(facts)
-    if facts.sequence and call('HGET', BUSY, facts.sequence) == id then call('HDEL', BUSY, facts.sequence) end
-    local its = gone[facts]
+    local common, key, sequence = F.facts(records[place])
+    F.note_room(common, key)
+    if key and has_limits then call('SREM', F.gate_of(key).holders, id) end
+    if sequence then
+      sequenced[id] = true
+      if call('HGET', BUSY, sequence) == id then call('HDEL', BUSY, sequence) end
+    end
+    local its = gone[common]
     if not its then
       its = {}
-      gone[facts] = its
+      gone[common] = its
     end
     its[#its + 1] = id
   end
-  if not has_limits then return end
-  F.each_gate(gone, 'SREM')
-end
-
--- A command on the holders of each gate, with the jobs by what is known of them.
-function F.each_gate(jobs_of, command)
-  local gates = {}
-  for facts, ids in pairs(jobs_of) do
-    if facts.key_gate then F.each_part(command, HOLDERS .. facts.key_gate, ids) end
-    for _, gate in ipairs({facts.queue_gate, facts.task_gate}) do
-      local its = gates[gate]
-      if not its then
-        its = {}
-        gates[gate] = its
-      end
-      for _, id in ipairs(ids) do its[#its + 1] = id end
-    end
-  end
-  for gate, ids in pairs(gates) do F.each_part(command, HOLDERS .. gate, ids) end
+  if has_limits then F.each_common(gone, 'SREM') end
+  return sequenced
 end
 
 -- Plain successes, that are written.
 function F.settle(ids, records)
-  F.end_holdings(ids, records)
+  local sequenced = F.end_holdings(ids, records)
   for place, id in ipairs(ids) do
-    local record = records[place]
-    if byte(record) >= IS_AWAITED or F.facts(record).sequence then F.finish(F.job_of(id)) end
+    if sequenced[id] or byte(records[place]) >= IS_AWAITED then F.finish(F.job_of(id)) end
   end
 end
 

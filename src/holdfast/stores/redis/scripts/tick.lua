@@ -2,7 +2,7 @@
 -- empty, the want in msgpack or empty, where the worker hears of it if the want shall stand, the seq of the
 -- want that stood, then what they refer to.
 -- `tick_plain` has only what plain successes and first claims need. All is read before anything is written.
--- Gives 'f', and has done nothing, if that is for `tick_flow` alone.
+-- Gives 'f', and has done nothing, if that is for `tick_pass` and `tick_flow`.
 local worker, seq = ARGV[3], tonumber(ARGV[4])
 local plain = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6])
 local moves = ARGV[7] ~= '' and cmsgpack.unpack(ARGV[7])

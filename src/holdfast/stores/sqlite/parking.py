@@ -10,7 +10,7 @@ from holdfast.model.flow import LimitRecord, gate
 from holdfast.model.records import Want
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.ledger import MOST, Ledger
-from holdfast.stores.sqlite.limits import KEY, Standing
+from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK, Standing
 from holdfast.stores.sqlite.transaction import Transaction
 
 SEQUENCE = "sequence:"
@@ -114,7 +114,9 @@ class Claim:
             parked.append((each.pk, name))
             lines[name, queue, each.task] = None if limit is None else self._ledger.opens(name, limit)
             self._lined.add(name)
-            reopened = [other for other, its in gates if other != name and self._needs_more(other, its)]
+            if not name.startswith((QUEUE, TASK)):
+                # Else all in its lines elsewhere are held back there too, and whoever was let go keeps the room.
+                reopened = [other for other, its in gates if other != name and self._needs_more(other, its)]
         self._left -= len(taken)
         self._write(taken, parked, lines)
         if reopened:

@@ -289,7 +289,9 @@ class LimitPromises(Promises):
         [lone] = [await case.add_and_claim(priority=-1)]
         urgent = await case.add(priority=-1)
         assert names(await case.finish(keyed_one, limit=10)) == [urgent.id]
-        # The key has room, the queue has none: to look at one of them was enough to see that.
+        # The key has room, the queue has none: to look at one of them is enough to see that.
+        await case.jobs.add([keyed()])
+        assert await case.claim(limit=10) == []
         [usage] = await case.flow.usage([gate(Scope.KEY, KEY)])
         assert usage.parked >= MANY - 3
         await case.cancel(added[1])

@@ -1,8 +1,9 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Strategy, Strict
+from holdfast import ConfigurationError, Holdfast, Strategy, Strict, Weighted
 
 
 class Broken:
@@ -41,3 +42,9 @@ async def test_a_strategy_may_leave_a_queue_out() -> None:
 async def test_a_strategy_that_fails_does_not_stop_the_worker(caplog: pytest.LogCaptureFixture) -> None:
     assert sorted(await _served(Broken())) == ["high", "high", "low", "low"]
     assert "the strategy failed" in caplog.text
+
+
+@pytest.mark.parametrize("weights", [{"a": "b"}, ["a"], {"a": 0}, {"a": float("nan")}])
+def test_weights_that_are_none_are_refused(weights: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        Weighted(weights)

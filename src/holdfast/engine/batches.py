@@ -17,7 +17,7 @@ from holdfast.model.flow import NewFlow
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
 from holdfast.model.names import check_id
-from holdfast.model.records import NewJob
+from holdfast.model.records import JobRecord, NewJob
 from holdfast.model.task import CLOSING, Call, check_call, check_calls
 
 PAGE = 500
@@ -117,18 +117,17 @@ class Batches:
 
     async def get(self, batch_id: JobId) -> BatchInfo:
         """How far a batch is; JobGone for one that is not stored."""
-        client, known = self._client(), check_id(batch_id)
-        awaited = await client.session.flow.awaited(known)
-        job = await client.get(known)
-        if awaited is None or job is None:
-            raise JobGone(f"no batch {known} is stored")
+        closing = await self._closing(batch_id)
+        awaited = await self._client().session.flow.awaited(closing.id)
+        if awaited is None:
+            raise JobGone(f"no batch {closing.id} is stored")
         return BatchInfo(
-            id=known,
+            id=closing.id,
             total=awaited.total,
             pending=awaited.pending,
             failed=awaited.unmet,
             is_open=awaited.held,
-            state=job.state,
+            state=closing.state,
         )
 
     async def jobs(self, batch_id: JobId) -> AsyncIterator[tuple[str, State | None]]:
@@ -145,7 +144,7 @@ class Batches:
         Those that are running are asked to stop.
         """
         client = self._client()
-        await client.cancel(check_id(batch_id))
+        await client.cancel((await self._closing(batch_id)).id)
         pending = [job_id async for job_id, state in self.jobs(batch_id) if state is None]
         for start in range(0, len(pending), _AT_ONCE):
             part = pending[start : start + _AT_ONCE]
@@ -157,6 +156,14 @@ class Batches:
         known = check_id(batch_id)
         if not await self._client().session.flow.release(known):
             raise JobGone(f"no batch {known} is stored")
+
+    async def _closing(self, batch_id: JobId) -> JobRecord:
+        """The job at the end of a batch."""
+        known = check_id(batch_id)
+        record = await self._client().session.jobs.get(known)
+        if record is None or record.flow is None or not record.flow.after_any:
+            raise JobGone(f"no batch {known} is stored")
+        return record
 
     async def store(self, jobs: list[NewJob]) -> list[Job[Any]]:
         """Stores jobs, a batch per commit; the first one goes before all others."""
@@ -184,6 +191,8 @@ def _closing_job(call: Call, batch: str) -> NewJob:
     job = check_call(call).to_new_job(batch)
     if job.id != batch:
         raise InvalidJob("id", "the job at the end of a batch has the id of the batch")
+    if job.key is not None:
+        raise InvalidJob("key", "the job at the end of a batch has no key: there is one for each batch")
     if job.flow is not None and job.flow.after:
         raise InvalidJob("after", "the job at the end of a batch comes after its jobs, and no others")
     return replace(job, flow=replace(job.flow or NewFlow(), held=True, after_any=True))

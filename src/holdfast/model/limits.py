@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from holdfast.model.errors import ConfigurationError
+from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.flow import LimitRecord, Scope
 from holdfast.model.timing import SECOND, Seconds, micros
 
@@ -36,12 +36,17 @@ class Limit:
                 )
         if not self.period:
             raise ConfigurationError(f"{self.per!r} is not a time above 0", setting="limit.per")
+        if self.rate is None and (self.burst != 1 or self.per != 1.0):
+            raise ConfigurationError("per and burst belong to a rate; give one", setting="limit.rate")
         if self.concurrency is None and self.rate is None:
             raise ConfigurationError("give concurrency, rate, or both", setting="limit")
 
     @property
     def period(self) -> int:
-        return micros(self.per, "per")
+        try:
+            return micros(self.per, "per")
+        except InvalidJob as error:
+            raise ConfigurationError(str(error), setting="limit.per") from None
 
     def record(self, scope: Scope, name: str, *, declared: bool = False) -> LimitRecord:
         """The limit of something, as stored."""

@@ -48,8 +48,10 @@ class Weighted:
     weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.weights is not None and not isinstance(self.weights, Mapping):
+            raise ConfigurationError(f"{self.weights!r} does not map queues to weights", setting="strategy")
         for queue, weight in (self.weights or {}).items():
-            if not (math.isfinite(weight) and weight > 0):
+            if not _is_weight(weight):
                 raise ConfigurationError(f"{weight!r} is not a number above 0", setting=f"strategy.{queue}")
 
     def order(self, queues: tuple[str, ...], turn: int, random: Callable[[], float]) -> tuple[str, ...]:
@@ -57,3 +59,7 @@ class Weighted:
         weights = self.weights or {}
         waits = {queue: -math.log(1 - random()) / weights.get(queue, 1.0) for queue in queues}
         return tuple(sorted(queues, key=waits.__getitem__))
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0

@@ -16,7 +16,7 @@ from benchmarks.plan import Plan
 from benchmarks.postgres.server import database
 from benchmarks.program import Program, ours
 from benchmarks.programs.partition_program import QUEUES
-from benchmarks.redis.server import SETTINGS, emptied
+from benchmarks.redis.server import SETTINGS
 from benchmarks.running import call, cpu_of, first, working
 from holdfast import Holdfast
 from holdfast.model.partition import as_url, layout
@@ -46,16 +46,12 @@ async def _databases(server: Server, count: int) -> AsyncGenerator[Stores]:
 
 
 @asynccontextmanager
-async def _servers(server: Server, count: int) -> AsyncGenerator[Stores]:
-    """The server, and as many more of our own as are missing."""
+async def _servers(_: Server, count: int) -> AsyncGenerator[Stores]:
+    """So many servers of our own, because what each of them spends is measured."""
     run = OwnedRun()
     try:
-        others = [
-            Redis.make(run, find_redis(run), f"bench-{number}", **SETTINGS) for number in range(1, count)
-        ]
-        async with emptied(server):
-            pids = [] if server.pid is None else [server.pid, *(each.pid for each in others)]
-            yield _url([server.url, *(each.url for each in others)]), pids
+        made = [Redis.make(run, find_redis(run), f"bench-{number}", **SETTINGS) for number in range(count)]
+        yield _url([server.url for server in made]), [server.pid for server in made]
     finally:
         run.close()
 

@@ -98,7 +98,7 @@ def test_json_has_steady_keys() -> None:
     assert set(job) == {
         *("id", "task", "queue", "state", "priority", "due", "run", "failures", "lost", "version", "token"),
         *("worker", "key", "tags", "created", "started", "finished", "reason", "error", "progress"),
-        *("progress_note", "cancel_asked"),
+        *("progress_note", "cancel_asked", "limit_key", "fair_key", "sequence_key", "expires", "parked"),
     }
     assert job["due"].endswith("Z")
     assert set(asked("why", job["id"])) == {"id", "sentence", "facts"}

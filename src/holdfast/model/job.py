@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.model.flow import Flow
 from holdfast.model.lifecycle import FINISHED, Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord
 from holdfast.model.timing import Seconds, moment
@@ -26,6 +27,7 @@ class Job(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """One stored unit of work, as it stood when it was read.
 
     `worker` is the one that holds it, None when nobody does; who ran it before is told by its history.
+    `parked` is what held it back when it was last looked at, such as `key:tenant-7`; `explain` says more.
     """
 
     id: str
@@ -50,6 +52,11 @@ class Job(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     progress: float | None = None
     progress_note: str | None = None
     cancel_asked: bool = False
+    limit_key: str | None = None
+    fair_key: str | None = None
+    sequence_key: str | None = None
+    expires: datetime | None = None
+    parked: str | None = None
     _source: ResultSource[T] | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -80,7 +87,8 @@ class Job(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def from_record(cls, record: JobRecord, source: ResultSource[T] | None = None) -> Job[T]:
-        return cls(
+        flow = record.flow
+        job = cls(
             id=record.id,
             task=record.task,
             queue=record.queue,
@@ -105,6 +113,19 @@ class Job(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
             cancel_asked=record.cancel_asked,
             _source=source,
         )
+        return job if flow is None else _with(job, flow)
+
+
+def _with(job: Job[T], flow: Flow) -> Job[T]:
+    """What few jobs have, and the others are made without."""
+    return msgspec.structs.replace(
+        job,
+        limit_key=flow.limit_key,
+        fair_key=flow.fair_key,
+        sequence_key=flow.sequence,
+        expires=None if flow.expires is None else moment(flow.expires),
+        parked=flow.parked,
+    )
 
 
 @dataclass(frozen=True, slots=True)

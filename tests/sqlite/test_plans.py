@@ -128,7 +128,10 @@ PLANS = [
     (SQL.get("overdue"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_expires (ns=? AND expires<?)"),
     (SQL.get("links_told"), "SEARCH l USING COVERING INDEX holdfast_link_job (ns=? AND job=?)"),
     (SQL.get("links_end"), "SEARCH l USING PRIMARY KEY (ns=? AND waiter=? AND job=?)"),
-    (SQL.get("links_let_go"), "SEARCH l USING COVERING INDEX holdfast_link_pending (ns=? AND waiter=? AND state=?)"),
+    (
+        SQL.get("links_let_go"),
+        "SEARCH l USING COVERING INDEX holdfast_link_pending (ns=? AND waiter=? AND state=?)",
+    ),
     (SQL.get("links_let_go"), f"SEARCH {JOB} USING INDEX {BY_ID}"),
     (SQL.get("links_before"), f"SEARCH {LINK} USING PRIMARY KEY (ns=? AND waiter=? AND job>?)"),
     (

@@ -52,9 +52,16 @@ class FlowMachine(StoreMachine):
 
         return super().ask(comparable)
 
-    @initialize(is_fair=st.sampled_from([False, False, True]))
-    def choose(self, is_fair: bool) -> None:
+    @initialize(
+        is_fair=st.sampled_from([False, False, False, True]),
+        jobs=st.lists(flow_draws.flow_jobs, min_size=4, max_size=8),
+        limits=st.lists(flow_draws.limits, max_size=3),
+    )
+    def begin_with_flow(self, is_fair: bool, jobs: list[NewJob], limits: list[LimitRecord]) -> None:
         self.is_fair = is_fair
+        self.change_the_fleet(queue="", worker="ann", change="register")
+        self.put(limits=limits)
+        self.add_with_flow(jobs=jobs)
 
     @rule(jobs=st.lists(flow_draws.flow_jobs, min_size=1, max_size=5))
     def add_with_flow(self, jobs: list[NewJob]) -> None:
@@ -73,11 +80,18 @@ class FlowMachine(StoreMachine):
             moves[0].children = tuple(self._fitting(children))
         self.send(worker, moves, ALL)
 
-    @rule(data=st.data(), worker=draws.workers)
-    def succeed(self, data: st.DataObject, worker: str) -> None:
+    @rule(data=st.data(), worker=draws.workers, count=st.integers(1, 4))
+    def work(self, data: st.DataObject, worker: str, count: int) -> None:
+        """Ends some of what the worker holds, and claims."""
         held = [job for job in self.jobs.values() if job.worker == worker]
-        count = data.draw(st.integers(1, 4))
-        self.send(worker, [_success(job) for job in held[:count]], data.draw(st.none() | draws.wants))
+        self.send(worker, [data.draw(flow_draws.work_of(job.id, job.token)) for job in held[:count]], ALL)
+
+    @rule(data=st.data(), worker=draws.workers)
+    def work_on(self, data: st.DataObject, worker: str) -> None:
+        """Ends all that the worker holds, and claims, a few times."""
+        for _ in range(3):
+            held = [job for job in self.ask(_all) if job.worker == worker]
+            self.send(worker, [data.draw(flow_draws.work_of(job.id, job.token)) for job in held], ALL)
 
     @rule(limits=st.lists(flow_draws.limits, min_size=1, max_size=2))
     def put(self, limits: list[LimitRecord]) -> None:
@@ -89,7 +103,7 @@ class FlowMachine(StoreMachine):
     def remove_limit(self, place: tuple[Scope, str]) -> None:
         self.ask(lambda session: session.flow.remove(*place))
 
-    @rule(job_id=draws.ids)
+    @rule(job_id=flow_draws.ids)
     def release(self, job_id: str) -> None:
         assert self.ask(lambda session: session.flow.release(job_id)) is (job_id in self.jobs)
 
@@ -98,7 +112,7 @@ class FlowMachine(StoreMachine):
         self.ask(lambda session: session.flow.proceed(sequence))
         assert sequence not in self.ask(lambda session: session.flow.halted())
 
-    @rule(job_id=draws.ids, after=st.none() | draws.ids, limit=st.integers(1, 3))
+    @rule(job_id=flow_draws.ids, after=st.none() | flow_draws.ids, limit=st.integers(1, 3))
     def ask_what_is_before(self, job_id: str, after: str | None, limit: int) -> None:
         awaited = self.ask(lambda session: session.flow.awaited(job_id))
         before = self.ask(lambda session: session.flow.before(job_id, None, 100))
@@ -147,18 +161,24 @@ class FlowMachine(StoreMachine):
         known = len(self.leases)
         ticked = super().send(worker, moves, want, repeats)
         told = self.next_dues
-        for job_id, _ in self.leases[known:]:
-            self._check_passage(job_id)
+        claimed = [job_id for job_id, _ in self.leases[known:]]
+        for place, job_id in enumerate(claimed):
+            # The order in which jobs are given back is not promised.
+            later = (
+                claimed[place + 1 :] if repeats is None else [other for other in claimed if other != job_id]
+            )
+            self._check_passage(job_id, later)
         self.next_dues = told
         return ticked
 
-    def _check_passage(self, job_id: str) -> None:
-        """The job was just claimed: its gates let it through, and it waits for nobody."""
+    def _check_passage(self, job_id: str, later: list[str]) -> None:
+        """The job was just claimed, before those: its gates let it through, and it waits for nobody."""
         jobs = self.ask(_all)
         [job] = [job for job in jobs if job.id == job_id]
         for name, limit in self._limits_of(job).items():
             assert not limit.paused
-            leased = sum(name in _gates(each) for each in jobs if each.state in LEASED)
+            before = [each for each in jobs if each.state in LEASED and each.id not in later]
+            leased = sum(name in _gates(each) for each in before)
             assert limit.concurrency is None or leased <= limit.concurrency
         awaited = self.ask(lambda session: session.flow.awaited(job_id))
         assert awaited is not None

@@ -115,7 +115,7 @@ class Claim:
             lines[name, queue, each.task] = None if limit is None else self._ledger.opens(name, limit)
             self._lined.add(name)
             if not name.startswith((QUEUE, TASK)):
-                # Else all in its lines elsewhere are held back there too, and whoever was let go keeps the room.
+                # Else all in its lines elsewhere are held back there too; who was let go keeps the room.
                 reopened = [other for other, its in gates if other != name and self._needs_more(other, its)]
         self._left -= len(taken)
         self._write(taken, parked, lines)

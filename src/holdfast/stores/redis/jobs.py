@@ -34,8 +34,8 @@ PRUNED: Final = 1_000
 """How many finished jobs one call looks at. Those that were deleted before are among them."""
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
-_FOR_FLOW = b"f"
-"""What a script answers that has done nothing, because it knows nothing of limits and their like."""
+_FOR_MORE = b"f"
+"""What a script answers that has done nothing, because it does not know enough of what holds jobs back."""
 
 _FIRST = {"add": 4, "tick": 11}
 """Where the arguments begin to which others refer, as a script counts them."""
@@ -51,8 +51,8 @@ class RedisJobs:
         self._database = database
         self._bell = bell
         self._wakeups = wakeups
-        self._is_flowing = False
-        """Whether the last tick found limits or sequences; then the next one is told to look for them."""
+        self._flows = 0
+        """What the last tick found to hold jobs back: nothing, limits, or sequences too."""
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         if not jobs:
@@ -75,8 +75,8 @@ class RedisJobs:
         batch = Batch(tick.moves, _FIRST["tick"])
         want = tick.want
         wakes = may_wake(tick.moves)
-        is_flowing = self._is_flowing or batch.has_flow
-        wake = self._bell.strike() if wakes or is_flowing else None
+        flows = max(self._flows, int(batch.has_flow))
+        wake = self._bell.strike() if wakes or flows else None
         given = (
             tick.worker,
             tick.seq,
@@ -88,11 +88,11 @@ class RedisJobs:
             b"" if tick.stood is None else tick.stood,
             *batch.values,
         )
-        told = await self._database.run(batch.script(tick.repeat, is_flowing), wake or b"", *given)
-        if told == _FOR_FLOW:
-            is_flowing = True
+        told = await self._database.run(batch.script(tick.repeat, flows), wake or b"", *given)
+        while told == _FOR_MORE:
+            flows += 1
             wake = wake or self._bell.strike()
-            told = await self._database.run(batch.script(tick.repeat, is_flowing), wake or b"", *given)
+            told = await self._database.run(batch.script(tick.repeat, flows), wake or b"", *given)
         (
             registered,
             next_due,
@@ -108,10 +108,9 @@ class RedisJobs:
             stands,
             paused_tasks,
             is_untold,
-            still_flowing,
+            self._flows,
         ) = told
-        self._is_flowing = still_flowing == 1
-        if is_untold or (wakes and not is_flowing):
+        if is_untold or (wakes and not flows):
             self._bell.struck(wake)
         elif wake:
             self._bell.spared()

@@ -51,10 +51,10 @@ class Batch:
                 self.values.append(move.result)
         return _encode(told)
 
-    def script(self, is_repeat: bool, is_flowing: bool) -> str:
-        """The least that does all of this, where limits and their like are known to be or not."""
-        if is_flowing or self.has_flow:
-            return "tick_flow" if self.others or is_repeat else "tick_pass"
+    def script(self, is_repeat: bool, flows: int) -> str:
+        """The least that does all of this, where nothing, limits, or sequences too hold jobs back."""
+        if flows or self.has_flow:
+            return "tick_flow" if self.others or is_repeat or flows > 1 else "tick_pass"
         if self.has_events:
             return "tick_events"
         return "tick" if self.others or is_repeat else "tick_plain"

@@ -10,7 +10,7 @@ _EVENTS = ("events", "appending")
 _CLAIMING = ("repeating", "standing", "succeeding", "promoting", "clock", "claiming", "ring")
 _CLAIM = (*_CLAIMING, "tick")
 _PASSING = (*_CLAIMING, "gates", "passing")
-_FLOW = ("flow", "settling")
+_FLOW = ("flow", "keeping", "ending", "settling")
 _WAITING = ("waiting", "jobs", *_FLOW)
 _PARTS: dict[str, tuple[str, ...]] = {
     "add": (*_ADDING, "add"),
@@ -18,7 +18,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tick": ("waiting", "jobs", "adding", "late", "moving", *_CLAIM),
     "tick_events": ("waiting", "jobs", *_EVENTS, "adding", "late", "moving", *_CLAIM),
     "tick_plain": ("waiting", "late", *_CLAIM),
-    "tick_pass": (*_WAITING, "late", *_PASSING, "tick"),
+    "tick_pass": ("waiting", "flow", "ending", "late", *_PASSING, "tick"),
     "tick_flow": (*_WAITING, *_EVENTS, "entering", "adding", "late", "moving", *_PASSING, "tick"),
     "add_flow": (*_WAITING, *_EVENTS, "promoting", "entering", "adding", "ring", "add"),
     "extend": ("waiting", "jobs", "extend"),
@@ -66,7 +66,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "flow_remove": ("waiting", "flow", "holding", "ring", "flow_remove"),
     "flow_limits": ("waiting", "flow", "flow_limits"),
     "flow_usage": ("waiting", "flow", "holding", "flow_usage"),
-    "flow_awaited": ("waiting", "flow", "flow_awaited"),
+    "flow_awaited": ("waiting", "flow", "keeping", "flow_awaited"),
     "flow_before": ("waiting", "flow", "flow_before"),
     "flow_release": (*_WAITING, "ring", "flow_release"),
     "flow_proceed": (*_WAITING, "ring", "flow_proceed"),
@@ -89,5 +89,29 @@ class Script:
 def script(name: str) -> Script:
     source = files("holdfast.stores.redis") / "scripts"
     parts = ("base", *_PARTS[name]) if name in _PARTS else (name,)
-    text = "\n".join((source / f"{part}.lua").read_text(encoding="utf-8") for part in parts).encode()
+    texts = [(source / f"{part}.lua").read_text(encoding="utf-8") for part in parts]
+    if "flow" in parts:
+        texts[:-1] = map(_wrapped, texts[:-1])
+    text = "\n".join(texts).encode()
     return Script(name, text, sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+def _wrapped(part: str) -> str:
+    """The part with its functions defined inside one more, after all of its locals.
+
+    Lua looks for each local that a function refers to in a list of all that are referred to, but what the
+    function around it has found already is only copied. Where functions are many, that takes a third less.
+    """
+    before: list[str] = []
+    inside: list[str] = []
+    is_inside = False
+    for line in part.splitlines():
+        is_inside = is_inside or line.startswith(("function F.", "F."))
+        (inside if is_inside else before).append(line)
+        if (
+            line == "end"
+            or line.startswith("F.")
+            or (line.startswith("function F.") and line.endswith(" end"))
+        ):
+            is_inside = False
+    return "\n".join([*before, ";(function()", *inside, "end)()"] if inside else before)

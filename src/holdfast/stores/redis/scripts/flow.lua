@@ -19,38 +19,6 @@ local opened, freed = {}, {}
 local is_limited, has_gates
 local commons, key_gates, rows, limits = {}, {}, {}, {}
 
-function F.flow_of(job)
-  if job.its == nil then
-    job.its = false
-    if job.flow ~= '' then
-      local its = {}
-      its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, its.limit_key, its.fair_key,
-        its.sequence = unpacked(FLOW, job.flow)
-      job.its = its
-    end
-  end
-  return job.its
-end
-
-function F.set_flow(job, its)
-  job.its = its
-  local flow = pack(FLOW, its.rank, its.bits, its.expires, its.turn, its.pending, its.unmet, #its.limit_key,
-    its.limit_key, #its.fair_key, its.fair_key, #its.sequence, its.sequence)
-  job.flow = flow .. pack('>I2', #flow + 2)
-  job.kind = F.with(job.kind, HAS_FLOW)
-end
-
--- The sequence of the job, if it has one.
-function F.sequence_of(job)
-  local its = F.flow_of(job)
-  return its and F.has(its.bits, SEQUENCED) and its.sequence
-end
-
-function F.holds(job)
-  local its = F.flow_of(job)
-  return its and (its.pending > 0 or F.has(its.bits, HELD))
-end
-
 -- Whether there are limits.
 function F.is_limited()
   if is_limited == nil then is_limited = call('EXISTS', LIMITS, KEY_LIMITS) > 0 end
@@ -132,12 +100,6 @@ function F.common_limit(field)
   return limit
 end
 
--- Whether it is known who holds jobs of the gate: of keys while there are limits, else if it has one.
-function F.is_counted(gate)
-  if sub(gate, 1, 4) == 'key:' then return F.is_limited() end
-  return F.common_limit(gate) ~= false
-end
-
 function F.is_limit(gate) return gate ~= AFTER and sub(gate, 1, #IN_SEQUENCE) ~= IN_SEQUENCE end
 function F.parked_line(gate, place) return PARKED .. #gate .. ':' .. gate .. ':' .. place end
 
@@ -170,33 +132,6 @@ function F.tidy(gate, place)
   end
 end
 
--- Takes a parked job out of its line.
-function F.leave_line(job)
-  F.save_waiting()
-  local gate, place = job.gate, F.row_of(job.queue, job.task)
-  call('ZREM', F.parked_line(gate, place), F.order_of(job) .. job.id)
-  F.tidy(gate, place)
-  F.count(job.state == RETRY and 'Q' or 'P', job.queue, -1)
-  job.gate, job.kind = nil, F.without(job.kind, IS_PARKED)
-end
-
-F.make_ready = F.wait
-
--- Puts a waiting job where claims find it, or aside if it waits for others.
-function F.wait(job)
-  if not F.holds(job) then return F.make_ready(job) end
-  job.gate, job.kind = AFTER, F.with(job.kind, IS_PARKED)
-  F.put_aside(AFTER, job.queue, job.task, job.state, F.order_of(job) .. job.id)
-end
-
--- A parked job waits for nothing any more.
-function F.unpark(job)
-  F.leave_line(job)
-  F.wait(job)
-  F.note(job)
-  if F.due_of(job.place) <= now then freed[job.id] = true end
-end
-
 -- A job takes no room there any more, or will not take what it was let go for.
 function F.note_room(common, key)
   if has_gates == nil then has_gates = call('EXISTS', GATES) == 1 end
@@ -225,6 +160,3 @@ function F.save_open()
   F.each_part('SADD', OPEN, gates)
   return gates[1] ~= nil or next(freed) ~= nil
 end
-
--- Nobody who is idle is handed a job here: all are called.
-function F.is_untold() return true end

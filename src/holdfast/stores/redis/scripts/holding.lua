@@ -16,6 +16,12 @@ function F.each_holding(act)
   for gate, its in pairs(all) do act(gate, its) end
 end
 
+-- Whether it is known who holds jobs of the gate: of keys while there are limits, else if it has one.
+function F.is_counted(gate)
+  if sub(gate, 1, 4) == 'key:' then return F.is_limited() end
+  return F.common_limit(gate) ~= false
+end
+
 -- After a change of limits: who is counted now, and was not before, is taken from the leases.
 function F.save_holdings(was_limited, changed)
   local counts_keys = call('EXISTS', LIMITS, KEY_LIMITS) > 0

@@ -51,7 +51,7 @@ function F.succeed(worker, values)
       local elapsed, result = values[4 * place - 1], ARGV[values[4 * place]]
       local started, flags = known.started, known.flags
       if not known.is_started and elapsed >= 0 then started = pack('>i8', now - elapsed) end
-      if known.kind >= IS_AWAITED and not F.settle then return nil end
+      if known.kind >= IS_AWAITED and not F.finish then return nil end
       if flags ~= 0 then
         flagged[#flagged + 1] = {id, flags, result}
         flags = F.without(F.without(flags, SUSPECT), HAS_RESULT)

@@ -2,7 +2,8 @@
 -- empty, the want in msgpack or empty, where the worker hears of it if the want shall stand, the seq of the
 -- want that stood, then what they refer to.
 -- `tick_plain` has only what plain successes and first claims need. All is read before anything is written.
--- Gives 'f', and has done nothing, if that is for `tick_pass` and `tick_flow`.
+-- Gives 'f', and has done nothing, if that is for a script that knows more: `tick_pass` of limits, `tick_flow` of
+-- all that holds jobs back.
 local worker, seq = ARGV[3], tonumber(ARGV[4])
 local plain = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6])
 local moves = ARGV[7] ~= '' and cmsgpack.unpack(ARGV[7])
@@ -10,8 +11,12 @@ local want = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8])
 local ear, stood = ARGV[9], tonumber(ARGV[10])
 local is_repeat, rings = F.has(ARGV[5], 1), F.has(ARGV[5], 2)
 
-if not F.settle then
-  if F.is_flowing() then return 'f' end
+if not F.finish then
+  if F.settle then
+    if call('EXISTS', NS .. 'z:q') == 1 then return 'f' end
+  elseif F.is_flowing() then
+    return 'f'
+  end
   for _, move in ipairs(moves or {}) do
     local job = F.job_of(move.job)
     if job and F.has(job.kind, IS_AWAITED) then return 'f' end
@@ -27,7 +32,7 @@ local verdicts = {}
 if moves then
   for place, move in ipairs(moves) do verdicts[place] = F.is_moved(worker, move) and 'a' or 'r' end
 end
-if moves or F.settle then F.save() end
+if F.save then F.save() end
 
 local known = call('HGET', NS .. 'u', worker)
 local is_registered = known and now < unpacked('>i8', known, 17)
@@ -69,6 +74,8 @@ if F.settle then
   if opening and (not next_due or opening < next_due) then next_due = opening end
 end
 F.save_counts()
+local flows = 0
+if F.settle and F.is_flowing() then flows = call('EXISTS', NS .. 'z:q') + 1 end
 
 local asked = {}
 local all = call('HGETALL', ASKED)
@@ -84,5 +91,5 @@ return {
   is_registered and 1 or 0, next_due and string.format('%.0f', next_due) or false, refused,
   table.concat(verdicts), asked, paused, claimed[1], claimed[2], claimed[3],
   handed, since and now - since or false, stands and 1 or 0,
-  paused_tasks, is_untold and 1 or 0, F.settle and F.is_flowing() and 1 or 0,
+  paused_tasks, is_untold and 1 or 0, flows,
 }

@@ -16,6 +16,7 @@ def call_here(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
+@pytest.mark.timeout(150)
 def test_one_redis_server_and_three_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
 ) -> None:

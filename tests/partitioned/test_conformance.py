@@ -66,7 +66,9 @@ class TestQueuesInAllPartitions(
         return lambda: subject(memory_layout())
 
 
-class TestThreePostgresDatabases(NoOneLog, NoOneScopeOfKeys, StoreConformance, WakeupPromises):
+class TestThreePostgresDatabases(
+    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
+):
     @pytest.fixture
     def make_store(self, postgres_urls: dict[str, str]) -> Callable[[], Subject]:
         def make() -> Subject:
@@ -79,7 +81,9 @@ class TestThreePostgresDatabases(NoOneLog, NoOneScopeOfKeys, StoreConformance, W
         return make
 
 
-class TestThreeRedisServers(NoOneLog, NoOneScopeOfKeys, StoreConformance, WakeupPromises):
+class TestThreeRedisServers(
+    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
+):
     @pytest.fixture
     def make_store(self, redis_urls: dict[str, str]) -> Callable[[], Subject]:
         def make() -> Subject:

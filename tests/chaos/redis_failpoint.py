@@ -38,6 +38,8 @@ class RedisFailpoint(Failpoint):
             if point == "before":
                 die()
             answer = await _run(database, name, *args, writes=writes)
+            if name.startswith("tick") and len(answer) <= _CLAIMED:
+                return answer  # nothing was done; a script that knows more is sent next
             is_idle = name == "tick_plain" and not args[4] and not answer[_CLAIMED]
             if point == "after" and not is_idle:
                 die()

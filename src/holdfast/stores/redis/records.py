@@ -5,12 +5,13 @@ never touched by the server.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.model.flow import Flow, or_none
+from holdfast.model.flow import NO_FLOW, Flow, or_none
 from holdfast.model.lifecycle import LEASED, Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord, NewJob
 
@@ -47,7 +48,7 @@ _made: Callable[..., JobRecord] = JobRecord
 _STATE_OF = STATES * 32
 """With the bits that are stored beside a state."""
 
-_IS_PARKED = 16
+_HAS_FLOW, _IS_PARKED = 8, 16
 _FLOW = Struct(">QHqqII")
 _HALTS, _AFTER_ANY, _RANKED, _LIMITED, _FAIR, _SEQUENCED, _EXPIRES = 1, 2, 8, 16, 32, 64, 128
 
@@ -166,27 +167,33 @@ def made(
         damaged,
     )
     if code >= len(STATES):
-        found.flow = _flow(record, 86 + length, names, is_parked=code & _IS_PARKED != 0)
+        found.flow = _flow(record, names, code)
     if extra:
         _add_extra(found, extra)
     return found
 
 
-def _flow(record: bytes, at: int, end: int, *, is_parked: bool) -> Flow | None:
-    """What the job waits for, which stands between its key and the end of the names."""
-    parked = record[end:].decode() if is_parked else None
-    for _ in range(2):
-        (length,) = _LENGTH.unpack_from(record, at)
-        at += 2 + length
-    if at == end:
-        return None if parked is None else Flow(parked=parked)
-    rank, bits, expires, _, _, unmet = _FLOW.unpack_from(record, at)
-    at += _FLOW.size
+def _flow(record: bytes, end: int, code: int) -> Flow | None:
+    """What the job waits for, which stands before the end of the names, and behind it where it is parked."""
+    flow = None
+    if code & _HAS_FLOW:
+        (size,) = _LENGTH.unpack_from(record, end - _LENGTH.size)
+        flow = _waited_for(record[end - size : end])
+    if code & _IS_PARKED:
+        flow = msgspec.structs.replace(flow or NO_FLOW, parked=record[end:].decode())
+    return flow
+
+
+@lru_cache(maxsize=4_096)
+def _waited_for(told: bytes) -> Flow | None:
+    """The same for all jobs of a key, if they have nothing of their own."""
+    rank, bits, expires, _, _, unmet = _FLOW.unpack_from(told)
+    at = _FLOW.size
     names: list[str] = []
     for _ in range(3):
-        (length,) = _LENGTH.unpack_from(record, at)
-        names.append(record[at + 2 : at + 2 + length].decode())
-        at += 2 + length
+        (length,) = _LENGTH.unpack_from(told, at)
+        at += _LENGTH.size + length
+        names.append(told[at - length : at].decode())
     return or_none(
         Flow(
             limit_key=names[0] if bits & _LIMITED else None,
@@ -196,7 +203,6 @@ def _flow(record: bytes, at: int, end: int, *, is_parked: bool) -> Flow | None:
             halts=bits & _HALTS != 0,
             after_any=bits & _AFTER_ANY != 0,
             expires=expires if bits & _EXPIRES else None,
-            parked=parked,
             unmet=unmet,
         )
     )

@@ -42,9 +42,9 @@ function F.park(entry, id, record, common, key, gate, records)
   freed[id] = nil
   local gates, has_room = common.gates, false
   for at = 1, #gates, 2 do has_room = F.gives_way(common, gates[at], gates[at + 1], gate) or has_room end
-  if key then
-    local its = F.gate_of(key)
-    has_room = F.gives_way(common, its.gate, F.limit_at(its.gate, common.task), gate) or has_room
+  local own = key and F.gate_of(key).gate
+  if own and own ~= gate then
+    has_room = F.gives_way(common, own, F.limit_at(own, common.task), gate) or has_room
   end
   return has_room
 end

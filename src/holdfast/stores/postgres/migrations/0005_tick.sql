@@ -95,7 +95,10 @@ DECLARE
     v_now bigint;
     v_flows boolean;
     v_is_late boolean := false;
+    v_notes holdfast.note[];
     v_freed uuid[];
+    v_heads tid[];
+    v_head_queues text[];
     v_is_freed boolean := false;
     v_paused_tasks text[];
     v_moved integer := 0;
@@ -117,6 +120,9 @@ DECLARE
     v_floor jsonb;
 BEGIN
     SELECT holdfast.now_v1(), EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) INTO v_now, v_flows;
+    IF v_flows THEN
+        v_notes := holdfast.leased_v1(p_ns, p_ids, p_moves);
+    END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
@@ -170,8 +176,16 @@ BEGIN
            v_is_late OR (NOT v_flows AND EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns))
     INTO v_registered, v_paused, v_is_asked, v_dues, v_read, v_is_late;
     IF v_flows OR v_is_late THEN
-        SELECT t.freed, t.is_late, t.paused_tasks INTO v_freed, v_is_late, v_paused_tasks
-        FROM holdfast.tick_flow_v1(p_ns, v_now, p_ids, p_moves, p_tasks, v_is_late) AS t;
+        IF NOT v_flows THEN
+            v_notes := holdfast.ended_v1(p_ns, coalesce(p_ids, '{}') || ARRAY(
+                SELECT (m.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS m(move)
+                WHERE m.move ->> 'outcome' IS NOT NULL));
+        END IF;
+        SELECT t.freed, t.heads, t.head_queues, t.is_late, t.paused_tasks
+        INTO v_freed, v_heads, v_head_queues, v_is_late, v_paused_tasks
+        FROM holdfast.tick_flow_v1(
+            p_ns, v_now, v_notes, CASE WHEN v_registered AND p_limit > 0 AND NOT p_repeat THEN p_queues END, p_tasks,
+            v_is_late) AS t;
     END IF;
     IF v_is_asked THEN
         SELECT json_agg(json_build_array(a.id, a.token)) INTO v_asked FROM (
@@ -217,9 +231,12 @@ BEGIN
         IF v_flows THEN
             IF v_left > 0 THEN
                 RETURN QUERY
-                SELECT * FROM holdfast.claim_v1(p_ns, p_worker, p_seq, v_queue, p_tasks, v_left, p_lease, v_now);
+                SELECT * FROM holdfast.claim_v1(
+                    p_ns, p_worker, p_seq, v_queue, p_tasks, v_left, p_lease, v_now, ARRAY(
+                        SELECT h.place FROM unnest(v_heads, v_head_queues) AS h(place, name) WHERE h.name = v_queue));
                 GET DIAGNOSTICS v_got = ROW_COUNT;
                 v_left := v_left - v_got;
+                v_head_queues := array_replace(v_head_queues, v_queue, NULL);
             END IF;
             CONTINUE;
         END IF;
@@ -264,7 +281,13 @@ BEGIN
     ELSIF v_flows AND p_queues IS NOT NULL THEN
         v_next := least(v_next, holdfast.opens_v1(p_ns, v_now, p_queues, v_paused, p_tasks, v_left));
     END IF;
-    IF v_freed <> '{}' THEN
+    IF v_heads <> '{}' THEN
+        -- Those of queues that it did not come to.
+        v_freed := v_freed || holdfast.free_v1(v_now, ARRAY(
+            SELECT h.place FROM unnest(v_heads, v_head_queues) AS h(place, name) WHERE h.name IS NOT NULL));
+        v_is_freed := v_left = 0;
+    END IF;
+    IF v_freed <> '{}' AND NOT v_is_freed THEN
         v_is_freed := EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_freed) AND j.ready);
     END IF;
 

@@ -47,6 +47,20 @@ AS $$
     ) AS s
 $$;
 
+-- The same of jobs that are leased.
+CREATE FUNCTION holdfast.leased_v1(p_ns integer, p_ids uuid[], p_moves jsonb) RETURNS holdfast.note[] LANGUAGE sql VOLATILE
+AS $$
+    SELECT coalesce(array_agg((p_ns, i.id, false, NULL, s.queue, s.task, s.limit_key, s.sequence, NULL)::holdfast.note), '{}')
+    FROM (
+        SELECT unnest(p_ids) AS id
+        UNION ALL
+        SELECT (m.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS m(move) WHERE m.move ->> 'outcome' IS NOT NULL
+    ) AS i
+    CROSS JOIN LATERAL (
+        SELECT j.queue, j.task, j.limit_key, j.sequence FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = i.id OFFSET 0
+    ) AS s
+$$;
+
 CREATE FUNCTION holdfast.note_v1(p_ns integer, p_notes holdfast.note[]) RETURNS void LANGUAGE sql
 AS $$
     INSERT INTO holdfast.note (ns, job, is_new, before, queue, task, limit_key, sequence)
@@ -100,8 +114,22 @@ BEGIN
 END
 $$;
 
--- Frees the first jobs of each line of these gates, as many as have room there, times p_times; which.
-CREATE FUNCTION holdfast.open_v1(p_ns integer, p_now bigint, p_gates text[], p_times integer) RETURNS uuid[] LANGUAGE plpgsql
+-- Frees parked jobs; which.
+CREATE FUNCTION holdfast.free_v1(p_now bigint, p_places tid[]) RETURNS uuid[] LANGUAGE sql
+AS $$
+    WITH freed AS (
+        UPDATE holdfast.job AS j SET gate = NULL, ready = j.due <= p_now
+        WHERE j.ctid = ANY (p_places) AND j.gate IS NOT NULL RETURNING j.id
+    )
+    SELECT coalesce(array_agg(f.id), '{}') FROM freed AS f
+$$;
+
+-- Frees the first jobs of each line of these gates, as many as have room there, times p_times; which. Those of p_queues and
+-- p_tasks, which will be claimed next, stay where they are: heads tells where that is.
+CREATE FUNCTION holdfast.open_v1(
+    p_ns integer, p_now bigint, p_gates text[], p_times integer, p_queues text[], p_tasks text[], OUT freed uuid[],
+    OUT heads tid[], OUT head_queues text[]
+) LANGUAGE plpgsql
 AS $$
 DECLARE
     v_most constant integer := 1000;
@@ -109,8 +137,11 @@ DECLARE
     v_queues text[];
     v_tasks text[];
     v_room record;
-    v_freed uuid[];
+    v_places tid[];
 BEGIN
+    freed := '{}';
+    heads := '{}';
+    head_queues := '{}';
     WITH gone AS (
         DELETE FROM holdfast.behind AS b WHERE b.ns = p_ns AND b.gate = ANY (p_gates) RETURNING b.other
     )
@@ -132,36 +163,38 @@ BEGIN
     )
     SELECT array_agg(l.gate), array_agg(l.queue), array_agg(l.task) INTO v_gates, v_queues, v_tasks FROM lines AS l;
     IF v_gates IS NULL THEN
-        RETURN '{}';
+        RETURN;
     END IF;
     SELECT * INTO v_room FROM holdfast.rooms_v1(p_ns, p_now, v_gates, v_tasks);
-    WITH freed AS (
-        UPDATE holdfast.job AS j SET gate = NULL, ready = j.due <= p_now
-        WHERE j.ctid = ANY (ARRAY(
-            SELECT p.place
-            FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate) AS l(gate, queue, task, room, by_rate)
-            CROSS JOIN LATERAL (
-                SELECT i.ctid AS place FROM holdfast.job AS i
-                WHERE i.ns = p_ns AND i.gate = l.gate AND i.queue = l.queue AND i.task = l.task
-                ORDER BY i.priority, coalesce(i.rank, i.due), i.id
-                LIMIT least(v_most, greatest(0, p_times * coalesce(least(l.room, l.by_rate), v_most)))
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS p))
-        RETURNING j.id
-    )
-    SELECT coalesce(array_agg(f.id), '{}') INTO v_freed FROM freed AS f;
+    SELECT array_agg(s.place) FILTER (WHERE NOT s.is_wanted),
+           coalesce(array_agg(s.place) FILTER (WHERE s.is_wanted), '{}'),
+           coalesce(array_agg(s.queue) FILTER (WHERE s.is_wanted), '{}')
+    INTO v_places, heads, head_queues
+    FROM (
+        SELECT p.place, l.queue, coalesce(l.queue = ANY (p_queues) AND l.task = ANY (p_tasks), false) AS is_wanted
+        FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate) AS l(gate, queue, task, room, by_rate)
+        CROSS JOIN LATERAL (
+            SELECT i.ctid AS place FROM holdfast.job AS i
+            WHERE i.ns = p_ns AND i.gate = l.gate AND i.queue = l.queue AND i.task = l.task
+            ORDER BY i.priority, coalesce(i.rank, i.due), i.id
+            LIMIT least(v_most, greatest(0, p_times * coalesce(least(l.room, l.by_rate), v_most)))
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS p
+    ) AS s;
+    IF v_places IS NOT NULL THEN
+        freed := holdfast.free_v1(p_now, v_places);
+    END IF;
     -- What is left at a gate without a limit is freed later; what is left at one with a rate, when that allows.
     INSERT INTO holdfast.gate AS g (ns, name, last, opens)
     SELECT p_ns, l.gate, 0, 0 FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate)
         AS l(gate, queue, task, room, by_rate)
-    WHERE l.room IS NULL AND l.by_rate IS NULL AND cardinality(v_freed) >= v_most AND EXISTS (
+    WHERE l.room IS NULL AND l.by_rate IS NULL AND cardinality(freed) + cardinality(heads) >= v_most AND EXISTS (
         SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate = l.gate AND j.queue = l.queue AND j.task = l.task)
     GROUP BY l.gate
     ON CONFLICT (ns, name) DO UPDATE SET opens = 0;
     UPDATE holdfast.gate AS g SET opens = g.last - (l.burst - 1) * l.step
     FROM unnest(v_gates, v_room.by_rate, v_room.intervals, v_room.bursts) AS l(gate, by_rate, step, burst)
     WHERE l.by_rate <= 0 AND g.ns = p_ns AND g.name = l.gate;
-    RETURN v_freed;
 END
 $$;
 

@@ -94,9 +94,13 @@ BEGIN
 END
 $$;
 
--- Looks at what ended, by these notes and those that others have left, and frees what waited for it; which. Needs the lock.
+-- Looks at what ended, by these notes and those that others have left, and frees what waited for it, but for heads of lines
+-- that will be claimed next, as in open. Needs the lock.
 -- A job that somebody is ending in a transaction that is still open keeps its note.
-CREATE FUNCTION holdfast.settle_v1(p_ns integer, p_now bigint, p_notes holdfast.note[]) RETURNS uuid[] LANGUAGE plpgsql
+CREATE FUNCTION holdfast.settle_v1(
+    p_ns integer, p_now bigint, p_notes holdfast.note[], p_queues text[], p_tasks text[], OUT freed uuid[], OUT heads tid[],
+    OUT head_queues text[]
+) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
@@ -108,9 +112,12 @@ DECLARE
     v_ended uuid[];
     v_sequences text[];
     v_gates text[];
-    v_freed uuid[] := '{}';
+    v_open record;
     v_flags record;
 BEGIN
+    freed := '{}';
+    heads := '{}';
+    head_queues := '{}';
     v_left := ARRAY(SELECT t FROM holdfast.note AS t WHERE t.ns = p_ns ORDER BY t.n LIMIT 5000);
     IF v_left <> '{}' THEN
         -- Whom each note is about that is still live.
@@ -146,12 +153,12 @@ BEGIN
            EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate IS NOT NULL) AS parked
     INTO v_flags;
     IF v_new <> '{}' OR (v_flags.links AND v_ended <> '{}') THEN
-        v_freed := holdfast.settle_links_v1(p_ns, p_now, v_new, v_befores, v_ended);
+        freed := holdfast.settle_links_v1(p_ns, p_now, v_new, v_befores, v_ended);
     END IF;
     v_sequences := ARRAY(SELECT n.sequence FROM unnest(p_notes) WITH ORDINALITY AS n WHERE NOT n.is_new ORDER BY n.ordinality);
     IF array_remove(v_sequences, NULL) <> '{}' THEN
         PERFORM holdfast.settle_halts_v1(p_ns, v_ended, v_sequences);
-        v_freed := v_freed || holdfast.call_v1(
+        freed := freed || holdfast.call_v1(
             p_ns, p_now, ARRAY(SELECT DISTINCT s.name FROM unnest(v_sequences) AS s(name) WHERE s.name IS NOT NULL));
     END IF;
     IF v_flags.parked THEN
@@ -162,10 +169,12 @@ BEGIN
             UNION (SELECT g.name FROM holdfast.gate AS g
                    WHERE g.ns = p_ns AND g.opens <= p_now ORDER BY g.opens LIMIT 1000));
         IF v_gates <> '{}' THEN
-            v_freed := v_freed || holdfast.open_v1(p_ns, p_now, v_gates, 1);
+            SELECT * INTO v_open FROM holdfast.open_v1(p_ns, p_now, v_gates, 1, p_queues, p_tasks);
+            freed := freed || v_open.freed;
+            heads := v_open.heads;
+            head_queues := v_open.head_queues;
         END IF;
     END IF;
-    RETURN v_freed;
 END
 $$;
 
@@ -175,7 +184,7 @@ AS $$
 BEGIN
     IF EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) THEN
         IF holdfast.take_flow_v1(p_ns) THEN
-            PERFORM holdfast.settle_v1(p_ns, p_now, p_notes);
+            PERFORM holdfast.settle_v1(p_ns, p_now, p_notes, NULL, NULL);
             RETURN true;
         END IF;
     ELSIF pg_try_advisory_xact_lock_shared(hashtextextended('holdfast.flow', p_ns)) THEN
@@ -292,7 +301,7 @@ BEGIN
     SELECT p_ns, u.id, true, (u.flow ->> 'before')::uuid FROM unnest(p_ids, v_flows) AS u(id, flow)
     WHERE u.flow ?| ARRAY['after', 'before'];
     IF FOUND AND p_settles AND NOT v_is_joined AND holdfast.take_flow_v1(p_ns) THEN
-        PERFORM holdfast.settle_v1(p_ns, p_now, '{}');
+        PERFORM holdfast.settle_v1(p_ns, p_now, '{}', NULL, NULL);
     END IF;
     SELECT jsonb_agg(jsonb_build_object('n', u.n, 'rank', j.rank, 'unmet', coalesce(j.unmet, 0), 'parked', j.gate))
     INTO v_told FROM unnest(p_ids, v_flows) WITH ORDINALITY AS u(id, flow, n)

@@ -2,23 +2,21 @@
 -- What a tick does where a namespace uses flow, after its moves: settles what they ended. is_late: it must not claim now, and
 -- what its moves ended is noted.
 CREATE FUNCTION holdfast.tick_flow_v1(
-    p_ns integer, p_now bigint, p_ids uuid[], p_moves jsonb, p_tasks text[], p_is_late boolean, OUT freed uuid[],
-    OUT is_late boolean, OUT paused_tasks text[]
+    p_ns integer, p_now bigint, p_notes holdfast.note[], p_queues text[], p_tasks text[], p_is_late boolean,
+    OUT freed uuid[], OUT heads tid[], OUT head_queues text[], OUT is_late boolean, OUT paused_tasks text[]
 ) LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_notes holdfast.note[] := '{}';
+    v_settled record;
 BEGIN
-    IF p_ids IS NOT NULL OR p_moves IS NOT NULL THEN
-        v_notes := holdfast.ended_v1(p_ns, coalesce(p_ids, '{}') || ARRAY(
-            SELECT (m.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS m(move)
-            WHERE m.move ->> 'outcome' IS NOT NULL));
-    END IF;
     is_late := p_is_late OR NOT holdfast.take_flow_v1(p_ns);
     IF is_late THEN
-        PERFORM holdfast.note_v1(p_ns, v_notes);
+        PERFORM holdfast.note_v1(p_ns, p_notes);
     ELSE
-        freed := holdfast.settle_v1(p_ns, p_now, v_notes);
+        SELECT * INTO v_settled FROM holdfast.settle_v1(p_ns, p_now, p_notes, p_queues, p_tasks);
+        freed := v_settled.freed;
+        heads := v_settled.heads;
+        head_queues := v_settled.head_queues;
     END IF;
     SELECT array_agg(l.name) INTO paused_tasks FROM holdfast.limits AS l
     WHERE l.ns = p_ns AND l.scope = 'task' AND l.name = ANY (p_tasks) AND l.paused;
@@ -54,9 +52,10 @@ $$;
 
 -- Claims ready jobs of one queue in order, passes over those that a sequence or a limit holds back, and parks them. Looks at
 -- them in rounds, each by what is leased then. A round ends where a parked job leaves room to others that are parked, because
--- one of these may come next.
+-- one of these may come next. p_heads are parked jobs that were let go: those that it does not come to are ready afterwards.
 CREATE FUNCTION holdfast.claim_v1(
-    p_ns integer, p_worker text, p_seq bigint, p_queue text, p_tasks text[], p_limit integer, p_lease bigint, p_now bigint
+    p_ns integer, p_worker text, p_seq bigint, p_queue text, p_tasks text[], p_limit integer, p_lease bigint, p_now bigint,
+    p_heads tid[]
 ) RETURNS TABLE (
     answer text, id uuid, task text, queue text, payload bytea, priority bigint, due bigint, created bigint, run integer,
     version integer, token bigint, headers bytea, rest json
@@ -100,15 +99,26 @@ DECLARE
     v_behind text[] := '{}';
     v_others text[] := '{}';
     v_is_cut boolean;
+    v_heads tid[] := p_heads;
+    v_seen tid[];
+    v_from text[];
 BEGIN
     WHILE v_left > 0 AND v_looks > 0 LOOP
         v_asked := least(v_size, v_looks);
-        SELECT array_agg(c.place), array_agg(c.id), array_agg(c.task), array_agg(c.limit_key), array_agg(c.sequence)
-        INTO v_places, v_ids, v_tasks, v_keys, v_sequences
+        SELECT array_agg(c.place), array_agg(c.id), array_agg(c.task), array_agg(c.limit_key), array_agg(c.sequence),
+               array_agg(c.gate)
+        INTO v_places, v_ids, v_tasks, v_keys, v_sequences, v_from
         FROM (
-            SELECT i.ctid AS place, i.id, i.task, i.limit_key, i.sequence FROM holdfast.job AS i
-            WHERE i.ns = p_ns AND i.queue = p_queue AND i.ready AND i.task = ANY (p_tasks)
-            ORDER BY i.priority, coalesce(i.rank, i.due), i.id LIMIT v_asked FOR NO KEY UPDATE SKIP LOCKED
+            SELECT * FROM (
+                SELECT i.ctid AS place, i.id, i.task, i.limit_key, i.sequence, i.gate, i.priority, coalesce(i.rank, i.due) AS rank
+                FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.queue = p_queue AND i.ready AND i.task = ANY (p_tasks)
+                ORDER BY i.priority, coalesce(i.rank, i.due), i.id LIMIT v_asked FOR NO KEY UPDATE SKIP LOCKED
+            ) AS r
+            UNION ALL
+            SELECT h.ctid, h.id, h.task, h.limit_key, h.sequence, h.gate, h.priority, coalesce(h.rank, h.due)
+            FROM holdfast.job AS h WHERE h.ctid = ANY (v_heads)
+            ORDER BY priority, rank, id LIMIT v_asked
         ) AS c;
         v_count := coalesce(cardinality(v_ids), 0);
         EXIT WHEN v_count = 0;
@@ -116,6 +126,7 @@ BEGIN
         v_parked := '{}';
         v_at := '{}';
         v_again := '{}';
+        v_seen := '{}';
         v_turns := NULL;
         v_is_cut := false;
         IF array_remove(v_sequences, NULL) <> '{}' THEN
@@ -159,6 +170,9 @@ BEGIN
         FOR v_n IN 1 .. v_count LOOP
             v_looks := v_looks - 1;
             v_gate := NULL;
+            IF v_from[v_n] IS NOT NULL THEN
+                v_seen := v_seen || v_places[v_n];
+            END IF;
             IF NOT v_turns[v_n] THEN
                 v_gate := 'sequence:' || v_sequences[v_n];
             END IF;
@@ -193,8 +207,10 @@ BEGIN
                 EXIT WHEN cardinality(v_taken) = v_left OR v_is_cut;
                 CONTINUE;
             END IF;
-            v_parked := v_parked || v_places[v_n];
-            v_at := v_at || v_gate;
+            IF v_from[v_n] IS DISTINCT FROM v_gate THEN
+                v_parked := v_parked || v_places[v_n];
+                v_at := v_at || v_gate;
+            END IF;
             IF v_is_limited THEN
                 -- Others may have the room that it was let go for. If its queue or task holds it back, that is so for all in
                 -- its lines elsewhere, and the room is looked at when that gate opens.
@@ -239,7 +255,7 @@ BEGIN
         IF v_taken <> '{}' THEN
             RETURN QUERY
             UPDATE holdfast.job AS j
-            SET state = 1, ready = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, p_now),
+            SET state = 1, ready = NULL, gate = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, p_now),
                 worker = p_worker, seq = p_seq, lease_until = p_now + coalesce(j.lease, p_lease), started = NULL,
                 reason = NULL, progress = NULL, progress_note = NULL
             WHERE j.ctid = ANY (v_taken)
@@ -257,14 +273,22 @@ BEGIN
                               'halts', j.halts, 'after_any', j.after_any, 'expires', j.expires, 'unmet', j.unmet))) END;
             v_left := v_left - cardinality(v_taken);
         END IF;
+        IF v_seen <> '{}' THEN
+            v_heads := ARRAY(SELECT unnest(v_heads) EXCEPT SELECT unnest(v_seen));
+        END IF;
         IF v_again <> '{}' THEN
-            PERFORM holdfast.open_v1(p_ns, p_now, v_again, v_times);
+            PERFORM holdfast.free_v1(p_now, v_heads);
+            v_heads := '{}';
+            PERFORM holdfast.open_v1(p_ns, p_now, v_again, v_times, NULL, NULL);
             v_times := least(2 * v_times, 1000);
         ELSE
             EXIT WHEN v_count < v_asked AND NOT v_is_cut;
         END IF;
         v_size := least(2 * v_size, 1000);
     END LOOP;
+    IF v_heads <> '{}' THEN
+        PERFORM holdfast.free_v1(p_now, v_heads);
+    END IF;
     IF v_behind <> '{}' THEN
         INSERT INTO holdfast.behind (ns, gate, other)
         SELECT DISTINCT p_ns, b.gate, b.other FROM unnest(v_behind, v_others) AS b(gate, other)

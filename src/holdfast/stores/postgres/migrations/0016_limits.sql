@@ -110,7 +110,7 @@ DECLARE
     v_now bigint := holdfast.now_v1();
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
-    PERFORM holdfast.settle_v1(p_ns, v_now, '{}');
+    PERFORM holdfast.settle_v1(p_ns, v_now, '{}', NULL, NULL);
     DELETE FROM holdfast.halt AS h WHERE h.ns = p_ns AND h.sequence = p_sequence;
     PERFORM holdfast.call_v1(p_ns, v_now, ARRAY[p_sequence]);
 END

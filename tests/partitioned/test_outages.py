@@ -39,7 +39,7 @@ class PartitionedSite(Site):
 
     def __init__(self, folder: Path, urls: Mapping[str, str], **settings: Any) -> None:
         rules = [(f"in-{name}", name) for name in urls]
-        given = {"lease_seconds": 30.0, "poll_seconds": 0.5, **settings}
+        given: dict[str, Any] = {"lease_seconds": 30.0, "poll_seconds": 0.5, **settings}
         super().__init__(folder, url=as_url(layout(urls, queues=rules)), **given)
         self.layout = parse(self.url)
 

@@ -28,7 +28,7 @@ from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap
 from holdfast.model.timing import SECOND
 from holdfast.telemetry import logs
 
-COLUMNS: tuple[str, ...] = ("name", "is", "task", "queue", "when", "next", "last", "missed", "skipped", "version")
+COLUMNS = ("name", "is", "task", "queue", "when", "next", "last", "missed", "skipped", "version")
 
 
 @click.group()
@@ -53,11 +53,9 @@ def list_schedules(store: str | None, namespace: str | None, as_json: bool) -> N
         if as_json:
             show_json({"schedules": [_document(each) for each in found]})
             return
-        columns, rows = COLUMNS, [_row(each) for each in found]
-        if any(each.partition for each in found):
-            columns = (*COLUMNS, "partition")
-            rows = [(*row, each.partition) for row, each in zip(rows, found, strict=True)]
-        show_table(columns, rows, nothing="No schedules.")
+        is_spread = any(each.partition for each in found)
+        rows = ((*_row(each), each.partition) if is_spread else _row(each) for each in found)
+        show_table((*COLUMNS, "partition") if is_spread else COLUMNS, rows, nothing="No schedules.")
 
     run(work())
 

@@ -1,6 +1,7 @@
 """Partitioned stores for tests."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -42,7 +43,7 @@ class _Switched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if not asyncio.iscoroutinefunction(found):
+        if not inspect.iscoroutinefunction(found):
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +106,7 @@ class Switch:
 def application(store: PartitionedStore, **settings: Any) -> Holdfast:
     """An application on a store that is made here."""
     app = Holdfast("partition://?a=memory://a", poll_seconds=0.05, **settings)
-    app._opening._opened = cast(Store, store)
+    app._opening._opened = store  # pyright: ignore[reportPrivateUsage]  there is no URL for it
     return app
 
 

@@ -18,7 +18,7 @@ from holdfast.model.records import (
 )
 from holdfast.stores.partitioned.adding import add
 from holdfast.stores.partitioned.crowd import Crowd, gathered
-from holdfast.stores.partitioned.ticking import tick
+from holdfast.stores.partitioned.ticking import tick_all
 
 
 class PartitionedJobs:
@@ -34,8 +34,8 @@ class PartitionedJobs:
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         return await add(self._crowd, jobs) if jobs else []
 
-    async def tick(self, asked: Tick) -> Ticked:
-        return await tick(self._crowd, asked)
+    async def tick(self, tick: Tick) -> Ticked:
+        return await tick_all(self._crowd, tick)
 
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         places = await self._places([each.job for each in extensions])

@@ -9,7 +9,7 @@ from holdfast.stores.partitioned.branch import Branch
 from holdfast.stores.partitioned.crowd import Crowd
 
 
-async def tick(crowd: Crowd, asked: Tick) -> Ticked:
+async def tick_all(crowd: Crowd, asked: Tick) -> Ticked:
     """Applies each move where its job is, then claims: queue by queue, in one partition after the other.
 
     It is one commit for each of them, not one for all.

@@ -61,16 +61,14 @@ class Ledger:
         if limit.paused:
             return 0
         room = MOST if limit.concurrency is None else limit.concurrency - self._leased[name]
-        interval = limit.interval
-        if interval:
-            now = self._tx.now
+        if limit.rate and limit.period:
+            interval, now = limit.interval, self._tx.now
             room = min(room, (now + limit.burst * interval - max(self._last.get(name, 0), now)) // interval)
         return room
 
     def opens(self, name: str, limit: LimitRecord) -> int | None:
         """When the rate of a gate lets one through again, if it lets none through now."""
-        interval = limit.interval
-        if limit.paused or not interval:
+        if limit.paused or not (limit.rate and limit.period):
             return None
         opens = self._opens(name, limit)
         return opens if opens > self._tx.now else None
@@ -85,7 +83,7 @@ class Ledger:
         for name, limit in gates:
             if not name.startswith(KEY):
                 self._leased[name] += 1
-            if limit.interval:
+            if limit.rate and limit.period:
                 self._last[name] = max(self._last.get(name, 0), self._tx.now) + limit.interval
                 self._used[name] = self._opens(name, limit)
 

@@ -1,5 +1,8 @@
 """Jobs are found wherever they are; what is spread is told as one; what fails is told as it is."""
 
+import asyncio
+from contextvars import Context
+
 import pytest
 
 from holdfast import OutcomeUnknown, StoreUnavailable
@@ -178,6 +181,10 @@ async def test_what_is_read_over_all_fails_unless_it_may_be_incomplete() -> None
         assert len(await session.jobs.find(Query())) == 2
         assert {line.queue for line in await session.jobs.count()} == {"in-a", "in-b"}
         assert missing == {"c": "partition c: the server is away"}
+        # That is a matter of who asked for it, not of everybody.
+        others = asyncio.get_running_loop().create_task(session.fleet.workers(), context=Context())
+        with pytest.raises(StoreUnavailable):
+            await others
     with pytest.raises(StoreUnavailable):
         await session.fleet.workers()
 

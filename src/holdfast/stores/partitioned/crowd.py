@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import TypeVar
 
 from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
@@ -11,6 +13,9 @@ from holdfast.model.records import JobRecord
 from holdfast.stores.partitioned.branch import Branch
 
 T = TypeVar("T")
+
+_tolerated: ContextVar[Mapping[int, dict[str, str]]] = ContextVar("tolerated", default=MappingProxyType({}))
+"""What is missing, for each crowd whose reader does without it. Others, in other tasks, may not."""
 
 PATIENCE = 5.0
 """How long one who can do without a partition waits for it, in seconds."""
@@ -22,7 +27,6 @@ class Crowd:
     def __init__(self, layout: Layout, branches: Mapping[str, Branch]) -> None:
         self.layout = layout
         self.branches = branches
-        self._missing: dict[str, str] | None = None
 
     @property
     def home(self) -> Branch:
@@ -31,18 +35,19 @@ class Crowd:
     @contextmanager
     def tolerating(self) -> Generator[Mapping[str, str]]:
         """Inside the block partitions that do not answer are left out; gives their names, and why."""
-        before, self._missing = self._missing, {}
+        found: dict[str, str] = {}
+        before = _tolerated.set({**_tolerated.get(), id(self): found})
         try:
-            yield self._missing
+            yield found
         finally:
-            self._missing = before
+            _tolerated.reset(before)
 
     async def read(self, ask: Callable[[Branch], Awaitable[T]]) -> list[tuple[Branch, T]]:
         """All answers, with their branches, in the order of the partitions. StoreError if one is missing.
 
         While that is tolerated, those that there are; StoreError if there is none.
         """
-        missing = self._missing
+        missing = _tolerated.get().get(id(self))
         branches = list(self.branches.values())
         if missing is None:
             return list(zip(branches, await gathered([ask(each) for each in branches]), strict=True))

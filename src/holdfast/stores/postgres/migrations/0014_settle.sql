@@ -111,6 +111,9 @@ DECLARE
     v_befores uuid[];
     v_ended uuid[];
     v_sequences text[];
+    v_queues text[];
+    v_tasks text[];
+    v_keys text[];
     v_gates text[];
     v_open record;
     v_flags record;
@@ -146,16 +149,17 @@ BEGIN
                 WHERE i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL AND i.job = ANY (v_asked) OFFSET 0))));
         p_notes := p_notes || v_left;
     END IF;
-    v_new := ARRAY(SELECT n.job FROM unnest(p_notes) WITH ORDINALITY AS n WHERE n.is_new ORDER BY n.ordinality);
-    v_befores := ARRAY(SELECT n.before FROM unnest(p_notes) WITH ORDINALITY AS n WHERE n.is_new ORDER BY n.ordinality);
-    v_ended := ARRAY(SELECT n.job FROM unnest(p_notes) WITH ORDINALITY AS n WHERE NOT n.is_new ORDER BY n.ordinality);
+    SELECT coalesce(array_agg(n.job) FILTER (WHERE n.is_new), '{}'), array_agg(n.before) FILTER (WHERE n.is_new),
+           coalesce(array_agg(n.job) FILTER (WHERE NOT n.is_new), '{}'), array_agg(n.sequence) FILTER (WHERE NOT n.is_new),
+           array_agg(DISTINCT n.queue), array_agg(DISTINCT n.task), array_agg(DISTINCT n.limit_key)
+    INTO v_new, v_befores, v_ended, v_sequences, v_queues, v_tasks, v_keys
+    FROM unnest(p_notes) AS n;
     SELECT EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.state IS NULL) AS links,
            EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate IS NOT NULL) AS parked
     INTO v_flags;
     IF v_new <> '{}' OR (v_flags.links AND v_ended <> '{}') THEN
         freed := holdfast.settle_links_v1(p_ns, p_now, v_new, v_befores, v_ended);
     END IF;
-    v_sequences := ARRAY(SELECT n.sequence FROM unnest(p_notes) WITH ORDINALITY AS n WHERE NOT n.is_new ORDER BY n.ordinality);
     IF array_remove(v_sequences, NULL) <> '{}' THEN
         PERFORM holdfast.settle_halts_v1(p_ns, v_ended, v_sequences);
         freed := freed || holdfast.call_v1(
@@ -163,9 +167,9 @@ BEGIN
     END IF;
     IF v_flags.parked THEN
         v_gates := ARRAY(
-            SELECT 'queue:' || n.queue FROM unnest(p_notes) AS n WHERE NOT n.is_new
-            UNION SELECT 'task:' || n.task FROM unnest(p_notes) AS n WHERE NOT n.is_new
-            UNION SELECT 'key:' || n.limit_key FROM unnest(p_notes) AS n WHERE n.limit_key IS NOT NULL
+            SELECT 'queue:' || n.name FROM unnest(v_queues) AS n(name) WHERE n.name IS NOT NULL
+            UNION ALL SELECT 'task:' || n.name FROM unnest(v_tasks) AS n(name) WHERE n.name IS NOT NULL
+            UNION ALL SELECT 'key:' || n.name FROM unnest(v_keys) AS n(name) WHERE n.name IS NOT NULL
             UNION (SELECT g.name FROM holdfast.gate AS g
                    WHERE g.ns = p_ns AND g.opens <= p_now ORDER BY g.opens LIMIT 1000));
         IF v_gates <> '{}' THEN

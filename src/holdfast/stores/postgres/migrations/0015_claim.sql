@@ -98,6 +98,7 @@ DECLARE
     v_again text[];
     v_behind text[] := '{}';
     v_others text[] := '{}';
+    v_is_outer boolean := false;
     v_is_cut boolean;
     v_heads tid[] := p_heads;
     v_seen tid[];
@@ -166,39 +167,45 @@ BEGIN
             v_rooms := v_room.rooms;
             v_by_rate := v_room.by_rate;
             v_used := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
+            v_is_outer := num_nonnulls(VARIADIC v_rooms[:v_key]) + num_nonnulls(VARIADIC v_by_rate[:v_key]) > 0;
         END IF;
         FOR v_n IN 1 .. v_count LOOP
             v_looks := v_looks - 1;
             v_gate := NULL;
-            IF v_from[v_n] IS NOT NULL THEN
+            IF v_heads <> '{}' AND v_from[v_n] IS NOT NULL THEN
                 v_seen := v_seen || v_places[v_n];
             END IF;
             IF NOT v_turns[v_n] THEN
                 v_gate := 'sequence:' || v_sequences[v_n];
             END IF;
             IF v_is_limited THEN
-                v_task := 1 + v_task_of[v_n];
                 v_pair := v_key + v_pair_of[v_n];
+                IF v_is_outer THEN
+                    v_task := 1 + v_task_of[v_n];
+                END IF;
                 IF v_gate IS NULL THEN
-                    IF v_rooms[1] <= v_used[1] OR v_by_rate[1] <= 0 THEN
+                    IF v_is_outer AND (v_rooms[1] <= v_used[1] OR v_by_rate[1] <= 0) THEN
                         v_gate := v_gates[1];
-                    ELSIF v_rooms[v_task] <= v_used[v_task] OR v_by_rate[v_task] <= 0 THEN
+                    ELSIF v_is_outer AND (v_rooms[v_task] <= v_used[v_task] OR v_by_rate[v_task] <= 0) THEN
                         v_gate := v_gates[v_task];
                     ELSIF v_pair IS NOT NULL AND (v_rooms[v_pair] <= v_used[v_of[v_pair]] OR v_by_rate[v_pair] <= 0) THEN
                         v_gate := v_gates[v_pair];
                     END IF;
                 END IF;
                 IF v_gate IS NULL THEN
-                    v_used[1] := v_used[1] + 1;
-                    v_used[v_task] := v_used[v_task] + 1;
-                    v_by_rate[1] := v_by_rate[1] - 1;
-                    v_by_rate[v_task] := v_by_rate[v_task] - 1;
+                    IF v_is_outer THEN
+                        v_used[1] := v_used[1] + 1;
+                        v_used[v_task] := v_used[v_task] + 1;
+                        v_by_rate[1] := v_by_rate[1] - 1;
+                        v_by_rate[v_task] := v_by_rate[v_task] - 1;
+                    END IF;
                     IF v_pair IS NOT NULL THEN
                         v_used[v_of[v_pair]] := v_used[v_of[v_pair]] + 1;
-                        v_by_rate[v_pair] := v_by_rate[v_pair] - 1;
-                        -- A rate that jobs of several tasks use up is looked at anew.
-                        v_is_cut := v_by_rate[v_pair] IS NOT NULL AND (
-                            v_of[v_pair] <> v_pair OR coalesce(v_of[v_pair + 1] = v_of[v_pair], false));
+                        IF v_by_rate[v_pair] IS NOT NULL THEN
+                            v_by_rate[v_pair] := v_by_rate[v_pair] - 1;
+                            -- A rate that jobs of several tasks use up is looked at anew.
+                            v_is_cut := v_of[v_pair] <> v_pair OR coalesce(v_of[v_pair + 1] = v_of[v_pair], false);
+                        END IF;
                     END IF;
                 END IF;
             END IF;
@@ -211,7 +218,7 @@ BEGIN
                 v_parked := v_parked || v_places[v_n];
                 v_at := v_at || v_gate;
             END IF;
-            IF v_is_limited THEN
+            IF v_is_outer OR (v_is_limited AND v_gate LIKE 'sequence:%') THEN
                 -- Others may have the room that it was let go for. If its queue or task holds it back, that is so for all in
                 -- its lines elsewhere, and the room is looked at when that gate opens.
                 IF v_gate <> v_gates[1] AND least(v_rooms[1] - v_used[1], v_by_rate[1]) > 0 THEN

@@ -17,8 +17,8 @@ AT_ONCE = 1_000
 """So many jobs are freed from one line, or looked at beyond those that are claimed, by one tick."""
 
 
-def limit(**fields: int) -> LimitRecord:
-    return LimitRecord(scope=Scope.QUEUE, name=QUEUE, **fields)
+def limit(concurrency: int) -> LimitRecord:
+    return LimitRecord(scope=Scope.QUEUE, name=QUEUE, concurrency=concurrency)
 
 
 async def counted(session: RedisSession) -> QueueCount:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
@@ -23,7 +24,7 @@ def test_random_work_is_done_as_in_memory_and_leaves_the_keys_sound(redis_url: s
 
     async def scenario() -> None:
         await emptied(redis_url)
-        stores = [RedisStore(parse(redis_url), clock=clock), MemoryStore(clock=clock)]
+        stores: list[Store] = [RedisStore(parse(redis_url), clock=clock), MemoryStore(clock=clock)]
         sessions = [await store.connect("flow") for store in stores]
         for session in sessions:
             for worker in WORKERS:

@@ -1,7 +1,7 @@
 """One store against three partitions: stored no-op jobs of twelve queues, until all are finished.
 
 Worker processes and servers share the cores of one machine, so that the rate says little there of what more
-servers give. What the busiest of them spends on a job says it: a server can do no more than that allows.
+servers give. So there are small servers too, each with a small part of a core: they limit the rate.
 """
 
 import asyncio
@@ -16,10 +16,12 @@ from benchmarks.plan import Plan
 from benchmarks.postgres.server import database
 from benchmarks.program import Program, ours
 from benchmarks.programs.partition_program import QUEUES
+from benchmarks.quota import limited
 from benchmarks.redis.server import SETTINGS
 from benchmarks.running import call, cpu_of, first, working
 from holdfast import Holdfast
 from holdfast.model.partition import as_url, layout
+from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
 from tests.servers.redis_binaries import find_redis
 from tests.servers.run import OwnedRun
@@ -32,11 +34,33 @@ LEAST_SEEN = 0.01
 ENQUEUED = "enqueued/s"
 BUSIEST = "busiest server CPU µs/job"
 ONE, THREE = "one, 3 processes", "three, 3 processes"
+ONE_SMALL, THREE_SMALL = "one small server", "three small servers"
+SMALL_DATABASE, SMALL_SERVER = 0.1, 0.05
+"""How much of a core a small server has."""
 
 Stores = tuple[str, list[int]]
 """The URL, and the processes of servers that are our own."""
 
 At = Callable[[Server, int], AbstractAsyncContextManager[Stores]]
+
+
+@asynccontextmanager
+async def _small_databases(_: Server, count: int) -> AsyncGenerator[Stores]:
+    """So many servers of our own, each with a small part of a core."""
+    run = OwnedRun()
+    try:
+        made = [Postgres.make(run, f"bench-{number}") for number in range(count)]
+        with limited([server.pid for server in made], SMALL_DATABASE):
+            yield _url([server.url for server in made]), []
+    finally:
+        run.close()
+
+
+@asynccontextmanager
+async def _small_servers(server: Server, count: int) -> AsyncGenerator[Stores]:
+    async with _servers(server, count) as (url, pids):
+        with limited(pids, SMALL_SERVER):
+            yield url, pids
 
 
 @asynccontextmanager
@@ -67,7 +91,9 @@ def _url(urls: Sequence[str]) -> str:
 
 
 def work(plan: Plan, place: Place, *, at: At, partitions: int, processes: int) -> Figures:
-    count = plan.redis_jobs if at is _servers else plan.pg_jobs
+    count = plan.redis_jobs if at in (_servers, _small_servers) else plan.pg_jobs
+    if at in (_small_databases, _small_servers):
+        count //= 4
     return asyncio.run(_work(at(place.server, partitions), count, processes))
 
 
@@ -94,7 +120,7 @@ async def _work(at: AbstractAsyncContextManager[Stores], count: int, processes: 
     return figures | {BUSIEST: max(*spent, LEAST_SEEN) / done * 1e6} if spent else figures
 
 
-def _case(prefix: str, suite: str, at: At, what: str, goals: tuple[Goal, ...] = ()) -> Case:
+def _case(prefix: str, suite: str, at: At, small: At, what: str) -> Case:
     return Case(
         name=f"{prefix}-partition",
         title=f"no-op jobs of twelve queues on one {what} and on three, with as many worker processes",
@@ -105,26 +131,20 @@ def _case(prefix: str, suite: str, at: At, what: str, goals: tuple[Goal, ...] = 
             Side("three, 1 process", partial(work, at=at, partitions=3, processes=1)),
             Side(ONE, partial(work, at=at, partitions=1, processes=3)),
             Side(THREE, partial(work, at=at, partitions=3, processes=3)),
+            Side(ONE_SMALL, partial(work, at=small, partitions=1, processes=2)),
+            Side(THREE_SMALL, partial(work, at=small, partitions=3, processes=2)),
         ),
-        goals=goals,
+        goals=(
+            Goal(
+                text="three small servers: at least 2 × the rate of one",
+                side=THREE_SMALL,
+                figure=RATE,
+                over=(ONE_SMALL,),
+                at_least=2,
+            ),
+        ),
     )
 
 
-POSTGRES = (_case("pg", "postgres", _databases, "PostgreSQL database"),)
-REDIS = (
-    _case(
-        "redis",
-        "redis",
-        _servers,
-        "Redis server",
-        (
-            Goal(
-                text="three partitions: the busiest server has at most 0.75 × of what the one has to do",
-                side=THREE,
-                figure=BUSIEST,
-                over=(ONE,),
-                at_most=0.75,
-            ),
-        ),
-    ),
-)
+POSTGRES = (_case("pg", "postgres", _databases, _small_databases, "PostgreSQL database"),)
+REDIS = (_case("redis", "redis", _servers, _small_servers, "Redis server"),)

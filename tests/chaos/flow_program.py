@@ -29,6 +29,14 @@ async def step(ctx: Context, line: str, number: int, fails: bool = False) -> Non
     leave("ended", ctx)
 
 
+@app.task(run_in="process", sequence_by="line", retry=Fixed(max_retries=3, wait=0))
+def step_in_process(ctx: Context, line: str, number: int) -> None:
+    leave("began", ctx)
+    if number % 3 == 1 and not ctx.job.failures:
+        raise ValueError("as asked")
+    leave("ended", ctx)
+
+
 @app.task
 async def member(ctx: Context, batch: str, children: int) -> None:
     leave("began", ctx)

@@ -9,7 +9,6 @@ from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    FlowPromises,
     FlowWakeupPromises,
     StoreConformance,
     Subject,
@@ -19,7 +18,7 @@ from holdfast.testing.conformance.event_machine import EventMachine
 from holdfast.testing.conformance.flow_machine import FlowMachine
 
 
-class TestMemoryStore(StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises):
+class TestMemoryStore(StoreConformance, FlowWakeupPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -9,7 +9,8 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
     MigrationPromises,
     StandingPromises,
     StoreConformance,
@@ -18,6 +19,7 @@ from holdfast.testing.conformance import (
     WakeupPromises,
 )
 from holdfast.testing.conformance.event_machine import EventMachine
+from holdfast.testing.conformance.flow_machine import FlowMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.postgres.support import place
 
@@ -29,7 +31,8 @@ class TestPostgres(
     MigrationPromises,
     TransactionPromises,
     EventTransactionPromises,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
 ):
     most = 1
 
@@ -42,7 +45,7 @@ class TestPostgres(
         return make
 
 
-class PostgresMachine(EventMachine, ComparedMachine):
+class PostgresStoreMachine(ComparedMachine):
     url = ""
 
     def open_store(self, clock: ManualClock) -> PostgresStore:
@@ -51,10 +54,20 @@ class PostgresMachine(EventMachine, ComparedMachine):
         return here.clocked(clock)
 
 
+class PostgresMachine(EventMachine, PostgresStoreMachine):
+    pass
+
+
+class PostgresFlowMachine(FlowMachine, PostgresStoreMachine):
+    pass
+
+
 TestPostgresMachine = pytest.mark.timeout(240)(PostgresMachine.TestCase)  # Hypothesis would shrink a timeout
 TestPostgresMachine.settings = settings(TestPostgresMachine.settings, max_examples=25, stateful_step_count=30)
+TestPostgresFlow = pytest.mark.timeout(240)(PostgresFlowMachine.TestCase)
+TestPostgresFlow.settings = settings(TestPostgresFlow.settings, max_examples=25, stateful_step_count=30)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _database(postgres_url: str) -> None:
-    PostgresMachine.url = postgres_url
+    PostgresStoreMachine.url = postgres_url

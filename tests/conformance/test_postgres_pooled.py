@@ -8,7 +8,8 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -32,7 +33,8 @@ class TestPooledPostgres(
     MigrationPromises,
     TransactionPromises,
     EventTransactionPromises,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
 ):
     @pytest.fixture
     def make_store(self, pool: Pooled, postgres_url: str) -> Callable[[], Subject]:

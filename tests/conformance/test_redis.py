@@ -10,7 +10,7 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    FlowPromises,
+    FlowWakeupPromises,
     LockPromises,
     StandingBatchPromises,
     StoreConformance,
@@ -33,7 +33,7 @@ def clocked(url: str) -> Callable[[], Subject]:
     return make
 
 
-class TestRedis(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestRedis(StoreConformance, FlowWakeupPromises, WakeupPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, redis_url: str) -> Callable[[], Subject]:
         return clocked(redis_url)
@@ -47,13 +47,15 @@ class TestRedisWithJobsThatMayBeKnown(StandingBatchPromises):
         return clocked(redis_url)
 
 
-class TestValkey(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestValkey(StoreConformance, FlowWakeupPromises, WakeupPromises, StandingBatchPromises):
     @pytest.fixture
     def make_store(self, valkey_url: str) -> Callable[[], Subject]:
         return clocked(valkey_url)
 
 
-class TestRedisCluster(StoreConformance, FlowPromises, WakeupPromises, LockPromises, StandingBatchPromises):
+class TestRedisCluster(
+    StoreConformance, FlowWakeupPromises, WakeupPromises, LockPromises, StandingBatchPromises
+):
     @pytest.fixture
     def make_store(self, redis_nodes: RedisCluster) -> Callable[[], Subject]:
         return clocked(redis_nodes.url)

@@ -11,7 +11,8 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import (
     EventTransactionPromises,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
     MigrationPromises,
     StoreConformance,
     Subject,
@@ -25,7 +26,8 @@ from holdfast.testing.conformance.machine import ComparedMachine
 
 class TestSqlite(
     StoreConformance,
-    FlowPromises,
+    FlowTransactionPromises,
+    FlowWakeupPromises,
     WakeupPromises,
     MigrationPromises,
     TransactionPromises,

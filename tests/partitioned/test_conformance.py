@@ -11,7 +11,6 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    FlowPromises,
     FlowWakeupPromises,
     StoreConformance,
     Subject,
@@ -52,14 +51,14 @@ class NoOneScopeOfKeys:
     test_jobs_are_added_with_the_write_and_taken_ones_left_out: Any = None
 
 
-class TestQueuesInOnePartition(NoOneLog, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises):
+class TestQueuesInOnePartition(NoOneLog, StoreConformance, FlowWakeupPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
         return lambda: subject(together())
 
 
 class TestQueuesInAllPartitions(
-    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
+    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowWakeupPromises, WakeupPromises
 ):
     @pytest.fixture
     def make_store(self) -> Callable[[], Subject]:
@@ -67,7 +66,7 @@ class TestQueuesInAllPartitions(
 
 
 class TestThreePostgresDatabases(
-    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
+    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowWakeupPromises, WakeupPromises
 ):
     @pytest.fixture
     def make_store(self, postgres_urls: dict[str, str]) -> Callable[[], Subject]:
@@ -81,9 +80,7 @@ class TestThreePostgresDatabases(
         return make
 
 
-class TestThreeRedisServers(
-    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowPromises, FlowWakeupPromises, WakeupPromises
-):
+class TestThreeRedisServers(NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowWakeupPromises, WakeupPromises):
     @pytest.fixture
     def make_store(self, redis_urls: dict[str, str]) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -10,7 +10,6 @@ from holdfast.stores.redis.address import parse
 from holdfast.stores.resilient import ResilientStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
-    FlowPromises,
     LockPromises,
     StandingBatchPromises,
     StoreConformance,
@@ -20,7 +19,7 @@ from tests.engine.faulty import FaultyStore
 from tests.resilient.test_conformance import Forgetful
 
 
-class TestRedisThatForgetsToAnswer(StoreConformance, FlowPromises, LockPromises, StandingBatchPromises):
+class TestRedisThatForgetsToAnswer(StoreConformance, LockPromises, StandingBatchPromises):
     # A start and the end of the same attempt in one tick: repeated, the start of what has ended is refused.
     test_moves_are_applied_in_order = None  # type: ignore[assignment]
     # Whoever is sent again after another has written is refused: only the last mark is known.

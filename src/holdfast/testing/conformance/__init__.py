@@ -149,6 +149,7 @@ class StoreConformance(
     LockSequencePromises,
     SchedulePromises,
     EventPromises,
+    FlowPromises,
     InstantPromises,
     NamespacePromises,
     ValuePromises,

@@ -295,7 +295,7 @@ def _row(info: ScheduleInfo) -> tuple[object, ...]:
 
 
 def _document(info: ScheduleInfo) -> dict[str, object]:
-    shown = {**asdict(info), "recurrence": document(info.recurrence)}
+    shown: dict[str, object] = {**asdict(info), "recurrence": document(info.recurrence)}
     if info.partition is None:
         del shown["partition"]
     return shown

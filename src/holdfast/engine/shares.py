@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
@@ -41,7 +41,7 @@ class Shares:
 
 
 @asynccontextmanager
-async def learning(strategy: Strategy, session: Session, pause: float) -> AsyncIterator[None]:
+async def learning(strategy: Strategy, session: Session, pause: float) -> AsyncGenerator[None]:
     """Keeps up with stored weights within the block, if the strategy goes by them."""
     if not isinstance(strategy, Shares):
         yield

@@ -48,7 +48,7 @@ class Weighted:
     weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.weights is not None and not isinstance(self.weights, Mapping):
+        if not _is_mapping(self.weights or {}):
             raise ConfigurationError(f"{self.weights!r} does not map queues to weights", setting="strategy")
         for queue, weight in (self.weights or {}).items():
             if not _is_weight(weight):
@@ -59,6 +59,10 @@ class Weighted:
         weights = self.weights or {}
         waits = {queue: -math.log(1 - random()) / weights.get(queue, 1.0) for queue in queues}
         return tuple(sorted(queues, key=waits.__getitem__))
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _is_weight(value: object) -> bool:

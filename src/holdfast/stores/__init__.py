@@ -5,6 +5,7 @@ What a store must do is written in `holdfast.store`, and checked by `holdfast.te
 """
 
 import re
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
@@ -45,9 +46,7 @@ def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
         )
     if scheme == SCHEME:
         partitioned = import_module("holdfast.stores.partitioned").PartitionedStore
-        return cast(
-            Store, partitioned.from_url(url, lambda each: open_store(each, auto_migrate=auto_migrate))
-        )
+        return cast(Store, partitioned.from_url(url, partial(open_store, auto_migrate=auto_migrate)))
     if scheme in _BUILT_IN:
         return _open_built_in(scheme, url, auto_migrate)
     found = {point.name: point for point in entry_points(group=GROUP)}

@@ -16,7 +16,7 @@ from benchmarks.plan import Plan
 from benchmarks.postgres.server import database
 from benchmarks.program import Program, ours
 from benchmarks.programs.partition_program import QUEUES
-from benchmarks.quota import limited
+from benchmarks.quota import check_quota, limited
 from benchmarks.redis.server import SETTINGS
 from benchmarks.running import call, cpu_of, first, working
 from holdfast import Holdfast
@@ -120,7 +120,7 @@ async def _work(at: AbstractAsyncContextManager[Stores], count: int, processes: 
     return figures | {BUSIEST: max(*spent, LEAST_SEEN) / done * 1e6} if spent else figures
 
 
-def _case(prefix: str, suite: str, at: At, small: At, what: str) -> Case:
+def _case(prefix: str, suite: str, at: At, what: str) -> Case:
     return Case(
         name=f"{prefix}-partition",
         title=f"no-op jobs of twelve queues on one {what} and on three, with as many worker processes",
@@ -131,8 +131,19 @@ def _case(prefix: str, suite: str, at: At, small: At, what: str) -> Case:
             Side("three, 1 process", partial(work, at=at, partitions=3, processes=1)),
             Side(ONE, partial(work, at=at, partitions=1, processes=3)),
             Side(THREE, partial(work, at=at, partitions=3, processes=3)),
-            Side(ONE_SMALL, partial(work, at=small, partitions=1, processes=2)),
-            Side(THREE_SMALL, partial(work, at=small, partitions=3, processes=2)),
+        ),
+    )
+
+
+def _small_case(prefix: str, suite: str, at: At, what: str) -> Case:
+    return Case(
+        name=f"{prefix}-small-partition",
+        title=f"the same on one {what} with a small part of a core, and on three",
+        suite=suite,
+        usual=False,
+        sides=tuple(
+            Side(name, partial(work, at=at, partitions=count, processes=2), install=check_quota)
+            for name, count in ((ONE_SMALL, 1), (THREE_SMALL, 3))
         ),
         goals=(
             Goal(
@@ -146,5 +157,11 @@ def _case(prefix: str, suite: str, at: At, small: At, what: str) -> Case:
     )
 
 
-POSTGRES = (_case("pg", "postgres", _databases, _small_databases, "PostgreSQL database"),)
-REDIS = (_case("redis", "redis", _servers, _small_servers, "Redis server"),)
+POSTGRES = (
+    _case("pg", "postgres", _databases, "PostgreSQL database"),
+    _small_case("pg", "postgres", _small_databases, "PostgreSQL server"),
+)
+REDIS = (
+    _case("redis", "redis", _servers, "Redis server"),
+    _small_case("redis", "redis", _small_servers, "Redis server"),
+)

@@ -155,7 +155,8 @@ def test_a_job_shows_its_keys_and_what_it_waits_for(shop: Shop) -> None:
     assert "comes_after  1" in shown
     assert "not_done     1" in shown
     assert f"It comes after 1 job that is not done: {first.id}" in shown
-    assert "limit_key" not in shop.asked("jobs", "show", plain.id)["job"]
+    assert shop.asked("jobs", "show", plain.id)["job"]["limit_key"] is None
+    assert "on_failure" not in shop.asked("jobs", "show", plain.id)["job"]
 
 
 def test_queues_and_stats_count_what_is_parked(shop: Shop) -> None:

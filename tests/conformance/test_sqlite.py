@@ -64,4 +64,4 @@ TestSqliteMachine = pytest.mark.timeout(240)(SqliteMachine.TestCase)  # Hypothes
 TestSqliteMachine.settings = settings(TestSqliteMachine.settings, max_examples=25, stateful_step_count=30)
 
 TestSqliteFlow = pytest.mark.timeout(240)(SqliteFlowMachine.TestCase)
-TestSqliteFlow.settings = settings(TestSqliteFlow.settings, max_examples=100, stateful_step_count=50)
+TestSqliteFlow.settings = settings(TestSqliteFlow.settings, max_examples=50, stateful_step_count=40)

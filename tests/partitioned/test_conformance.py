@@ -11,11 +11,18 @@ from holdfast.stores.redis import RedisStore
 from holdfast.stores.redis.address import parse
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import (
+    FlowPromises,
     FlowWakeupPromises,
     StoreConformance,
     Subject,
     WakeupPromises,
 )
+from holdfast.testing.conformance.add import AddPromises
+from holdfast.testing.conformance.claim import ClaimPromises
+from holdfast.testing.conformance.edit import EditPromises
+from holdfast.testing.conformance.find import CountPromises, FindPromises
+from holdfast.testing.conformance.fleet import FleetPromises
+from holdfast.testing.conformance.moves import MovePromises
 from tests.partitioned.support import in_memory, made_of, memory_layout
 from tests.postgres.support import place
 
@@ -66,8 +73,20 @@ class TestQueuesInAllPartitions(
 
 
 class TestThreePostgresDatabases(
-    NoOneLog, NoOneScopeOfKeys, StoreConformance, FlowWakeupPromises, WakeupPromises
+    NoOneScopeOfKeys,
+    AddPromises,
+    ClaimPromises,
+    MovePromises,
+    EditPromises,
+    FindPromises,
+    CountPromises,
+    FleetPromises,
+    FlowPromises,
+    FlowWakeupPromises,
+    WakeupPromises,
 ):
+    """The topics in which it may matter what the partitions are; Redis and memory are asked all of them."""
+
     @pytest.fixture
     def make_store(self, postgres_urls: dict[str, str]) -> Callable[[], Subject]:
         def make() -> Subject:

@@ -27,10 +27,10 @@ class FlowStore(Protocol):
 
     Other jobs. A job waits while it is held, or any of the jobs before it is pending. Such a one is pending
     while it is live, and while it is dlq unless the waiting job is `after_any`; one that is not stored, or
-    not stored any more, is not pending, and counts as unmet if it was not finished with success before. One
-    that is not pending any more stays so, also if it is replayed. A waiting job keeps its due time. `before`
-    adds the new job to those that a stored job waits for, if that is still waiting so; as it is when the new
-    job is a child of the last one that it waits for.
+    not stored any more, or comes later in the same call, is not pending, and counts as unmet if it was not
+    finished with success before. One that is not pending any more stays so, also if it is replayed. A waiting
+    job keeps its due time. `before` adds the new job to those that a stored job waits for, if that is still
+    waiting so; as it is when the new job is a child of the last one that it waits for.
 
     Fair keys. The rank of a new job that has one is `max(floor, last) + STRIDE / weight`, rounded down, where
     `last` is the rank of the last job of that key in that queue, `floor` the lowest rank or due time of the

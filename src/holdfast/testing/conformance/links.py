@@ -126,6 +126,15 @@ class LinkPromises(Promises):
             await case.finish(job)
 
     @promise
+    async def test_a_job_that_comes_later_in_the_call_is_not_stored_yet(self, case: Case) -> None:
+        second = new_id()
+        first = after(second)
+        await case.jobs.add([first, after(first.id, id=second)])
+        [job] = await case.claim(limit=10)
+        assert (job.id, job.flow and job.flow.unmet) == (first.id, 1)
+        assert [job.id for job in await case.finish(job, limit=10)] == [second]
+
+    @promise
     async def test_a_job_that_is_held_waits_until_it_is_released(self, case: Case) -> None:
         closing = await add(case, new_job(flow=NewFlow(held=True, after_any=True)))
         assert await case.claim() == []

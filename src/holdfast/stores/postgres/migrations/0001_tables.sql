@@ -271,9 +271,12 @@ CREATE TABLE holdfast.link (
     state smallint,
     PRIMARY KEY (ns, waiter, job)
 );
-CREATE INDEX holdfast_link_job ON holdfast.link (ns, job) WHERE state IS NULL;
-CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) WHERE state IS NULL;
-CREATE INDEX holdfast_link_unmet ON holdfast.link (ns, waiter) WHERE state <> 3;
+-- Those who look for a job or a waiter compare the namespace in a way that fits no index, so that no other is taken before
+-- the table was ever analysed; the last tells whether anything is pending at all.
+CREATE INDEX holdfast_link_job ON holdfast.link (job) WHERE state IS NULL;
+CREATE INDEX holdfast_link_pending ON holdfast.link (waiter) WHERE state IS NULL;
+CREATE INDEX holdfast_link_unmet ON holdfast.link (waiter) WHERE state <> 3;
+CREATE INDEX holdfast_link_open ON holdfast.link (ns) WHERE state IS NULL;
 
 -- Sequences that a job has halted.
 CREATE TABLE holdfast.halt (

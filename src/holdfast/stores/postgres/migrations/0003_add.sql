@@ -138,6 +138,7 @@ DECLARE
     v_last uuid;
     v_stood jsonb;
     v_ranks bigint[];
+    v_flows jsonb;
 BEGIN
     IF p_flows IS NOT NULL THEN
         v_ranks := holdfast.ranks_v1(p_ns, v_now, p_queues, p_priorities, p_flows, p_now IS NULL);
@@ -210,9 +211,16 @@ BEGIN
              AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, flow, rank, n)
         ORDER BY u.n
     ) AS a;
-    RETURN jsonb_build_object(
-        'now', v_now, 'stood', v_stood, 'flows', CASE WHEN p_flows IS NOT NULL THEN
-            holdfast.link_v1(p_ns, v_now, p_ids, p_flows, v_stood, p_now IS NULL) END)::text;
+    IF p_flows IS NOT NULL THEN
+        v_flows := holdfast.link_v1(p_ns, v_now, p_ids, p_flows, v_stood, p_now IS NULL);
+        -- What stands may have been added by this very call, and be linked only now.
+        SELECT jsonb_agg(jsonb_set(s.one, '{job}', to_jsonb(j))) INTO v_stood
+        FROM jsonb_array_elements(v_stood) AS s(one)
+        CROSS JOIN LATERAL (
+            SELECT * FROM holdfast.jobs AS i WHERE i.ns = p_ns AND i.id = (s.one -> 'job' ->> 'id')::uuid OFFSET 0
+        ) AS j;
+    END IF;
+    RETURN jsonb_build_object('now', v_now, 'stood', v_stood, 'flows', v_flows)::text;
 END
 $$;
 

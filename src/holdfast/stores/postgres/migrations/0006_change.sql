@@ -58,7 +58,7 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, part, jobs) VALUES (s.ns, p_was_queue, p_was, v_part, -1);
     END IF;
     IF s.state IN (0, 5) THEN
-        IF s.held OR EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = s.ns AND l.waiter = s.id AND l.state IS NULL) THEN
+        IF s.held OR EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns + 0 = s.ns AND l.waiter = s.id AND l.state IS NULL) THEN
             s.gate := 'after';
         END IF;
         INSERT INTO holdfast.job (

@@ -17,13 +17,13 @@ BEGIN
         SELECT l.waiter, l.job FROM unnest(p_new) AS n(job)
         CROSS JOIN LATERAL (
             SELECT i.waiter, i.job FROM holdfast.link AS i
-            WHERE i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
+            WHERE i.ns + 0 = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
         ) AS l
         UNION
         SELECT l.waiter, l.job FROM unnest(p_ended) AS e(job)
         CROSS JOIN LATERAL (
             SELECT i.waiter, i.job FROM holdfast.link AS i
-            WHERE i.ns = p_ns AND i.job = e.job AND i.state IS NULL OFFSET 0
+            WHERE i.ns + 0 = p_ns AND i.job = e.job AND i.state IS NULL OFFSET 0
         ) AS l
     ), ends AS (
         SELECT a.waiter, a.job,
@@ -55,9 +55,9 @@ BEGIN
     SELECT p_ns, j.id, true FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = ANY (v_waiters) AND j.id <> ALL (v_got);
     WITH waiting AS (
         SELECT g.id, (
-                   SELECT count(*) FROM holdfast.link AS l WHERE l.ns = p_ns AND l.waiter = g.id AND l.state <> 3
+                   SELECT count(*) FROM holdfast.link AS l WHERE l.ns + 0 = p_ns AND l.waiter = g.id AND l.state <> 3
                ) AS unmet, EXISTS (
-                   SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.waiter = g.id AND l.state IS NULL OFFSET 0
+                   SELECT FROM holdfast.link AS l WHERE l.ns + 0 = p_ns AND l.waiter = g.id AND l.state IS NULL OFFSET 0
                ) AS is_pending
         FROM unnest(v_got) AS g(id) OFFSET 0
     ), freed AS (
@@ -131,7 +131,7 @@ BEGIN
                 SELECT l.job FROM unnest(v_left) AS n
                 CROSS JOIN LATERAL (
                     SELECT i.job FROM holdfast.link AS i
-                    WHERE n.is_new AND i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
+                    WHERE n.is_new AND i.ns + 0 = p_ns AND i.waiter = n.job AND i.state IS NULL OFFSET 0
                 ) AS l
             ) AS a
             CROSS JOIN LATERAL (
@@ -146,7 +146,7 @@ BEGIN
             SELECT n.n FROM unnest(v_left) AS n
             WHERE n.job <> ALL (v_asked) AND NOT (n.is_new AND EXISTS (
                 SELECT FROM holdfast.link AS i
-                WHERE i.ns = p_ns AND i.waiter = n.job AND i.state IS NULL AND i.job = ANY (v_asked) OFFSET 0))));
+                WHERE i.ns + 0 = p_ns AND i.waiter = n.job AND i.state IS NULL AND i.job = ANY (v_asked) OFFSET 0))));
         p_notes := p_notes || v_left;
     END IF;
     SELECT coalesce(array_agg(n.job) FILTER (WHERE n.is_new), '{}'), array_agg(n.before) FILTER (WHERE n.is_new),
@@ -229,6 +229,8 @@ BEGIN
                 SELECT * FROM unnest(v_queues, v_keys)) ORDER BY f.queue, f.key FOR UPDATE;
         END IF;
     END IF;
+    -- What is joined here are the arrays alone, and they may be long.
+    PERFORM set_config('enable_hashjoin', 'on', true);
     WITH places AS (
         SELECT p.queue, p.priority, coalesce(
                    (SELECT coalesce(j.rank, j.due) FROM holdfast.job AS j
@@ -260,9 +262,10 @@ BEGIN
     )
     SELECT (SELECT array_agg(d.rank ORDER BY u.n)
             FROM unnest(p_flows) WITH ORDINALITY AS u(flow, n) LEFT JOIN drawn AS d ON d.n = u.n),
-           (SELECT array_agg((SELECT max(d.rank) FROM drawn AS d WHERE d.queue = k.queue AND d.key = k.key) ORDER BY k.n)
-            FROM unnest(v_queues, v_keys) WITH ORDINALITY AS k(queue, key, n))
+           (SELECT array_agg(t.last ORDER BY t.queue, t.key)
+            FROM (SELECT d.queue, d.key, max(d.rank) AS last FROM drawn AS d GROUP BY d.queue, d.key) AS t)
     INTO v_ranks, v_lasts;
+    PERFORM set_config('enable_hashjoin', 'off', true);
     IF NOT v_is_joined THEN
         -- Whoever adds as part of something else does not wait, so that two of them never wait for each other.
         UPDATE holdfast.fair AS f SET last = greatest(f.last, n.last)
@@ -291,12 +294,16 @@ BEGIN
     IF EXISTS (SELECT FROM unnest(v_flows) AS f(flow) WHERE f.flow ?| ARRAY['after', 'held', 'before', 'sequence']) THEN
         PERFORM holdfast.use_flow_v1(p_ns);
     END IF;
-    INSERT INTO holdfast.link (ns, waiter, job)
-    SELECT p_ns, u.id, a.job::uuid FROM unnest(p_ids, v_flows) AS u(id, flow)
+    -- A job that this call adds later is not stored yet: nobody can wait for it, and no two for each other.
+    INSERT INTO holdfast.link (ns, waiter, job, state)
+    SELECT p_ns, u.id, a.job::uuid,
+           CASE WHEN array_position(p_ids, a.job::uuid) > u.n
+                     AND array_position(p_ids, a.job::uuid) <> ALL (v_stood) THEN 7 END
+    FROM unnest(p_ids, v_flows) WITH ORDINALITY AS u(id, flow, n)
     CROSS JOIN LATERAL jsonb_array_elements_text(u.flow -> 'after') AS a(job)
     WHERE a.job::uuid <> u.id
     UNION
-    SELECT p_ns, (u.flow ->> 'before')::uuid, u.id FROM unnest(p_ids, v_flows) AS u(id, flow)
+    SELECT p_ns, (u.flow ->> 'before')::uuid, u.id, NULL FROM unnest(p_ids, v_flows) AS u(id, flow)
     WHERE u.flow ? 'before' AND EXISTS (
         SELECT FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.id = (u.flow ->> 'before')::uuid AND j.gate = 'after' OFFSET 0)

@@ -87,7 +87,7 @@ class Holdfast(Emitting):
         self.partitions = Partitions(lambda: self.client.session)
         self.queues = Queues(lambda: self.client)
         self.dlq = DeadLetters(lambda: self.client)
-        self.limits = Limits(lambda: self.client.session)
+        self.limits = Limits(lambda: self.client.session, self.registry)
         self.batches = Batches(lambda: self.client)
         self.sequences = Sequences(lambda: self.client.session)
         self.schedules = Schedules(lambda: self.client.session, self.notices)

@@ -10,6 +10,7 @@ from holdfast.model.errors import ConfigurationError
 from holdfast.model.flow import LimitRecord, Scope, gate
 from holdfast.model.limits import Limit, LimitInfo, check_weight
 from holdfast.model.names import check_name
+from holdfast.model.task import Registry
 from holdfast.model.timing import Seconds
 from holdfast.store import FlowStore, Session
 
@@ -23,8 +24,16 @@ class Limits:
     the task's jobs by itself.
     """
 
-    def __init__(self, session: Callable[[], Session]) -> None:
+    def __init__(self, session: Callable[[], Session], registry: Registry | None = None) -> None:
         self._session = session
+        self._registry = Registry() if registry is None else registry
+
+    def declare(self, limit: Limit, *, queue: str | None = None, key: str | None = None) -> None:
+        """Writes a limit on a queue or a key in code, as `@app.task(limit=...)` does for a task.
+
+        It is stored when a worker starts, unless another was set by hand.
+        """
+        self._registry.declare(limit.record(*_target(queue, None, key, each_key=False), declared=True))
 
     async def set(
         self,

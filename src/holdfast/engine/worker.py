@@ -229,9 +229,7 @@ class Worker:
             await session.fleet.register(self.record, settings.timing.lease)
         stack.push_async_callback(self._tidy, lambda: self._retire(session))
         async with asyncio.timeout(settings.timing.call_timeout / SECOND):
-            await declare(
-                session.flow, [limit for definition in self._registry for limit in definition.limits]
-            )
+            await declare(session.flow, self._registry.limits)
         heartbeat = Heartbeat(
             store,
             settings,

@@ -155,6 +155,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._by_name: dict[str, TaskDefinition] = {}
+        self._limits: dict[tuple[Scope, str], LimitRecord] = {}
         self._names = frozenset({CLOSING.name})
 
     def add(self, definition: TaskDefinition) -> None:
@@ -169,6 +170,19 @@ class Registry:
         for name in (definition.name, *definition.aliases):
             self._by_name[name] = definition
         self._names = frozenset({CLOSING.name, *self._by_name})
+
+    def declare(self, limit: LimitRecord) -> None:
+        """Makes a limit known that is not a task's own; ConfigurationError if there is one already."""
+        place = limit.scope, limit.name
+        if self._limits.setdefault(place, limit) != limit:
+            raise ConfigurationError(
+                f"{limit.scope} {limit.name!r} has two limits; declare one", setting="limit"
+            )
+
+    @property
+    def limits(self) -> list[LimitRecord]:
+        """All limits that are written in code."""
+        return [*(limit for each in self for limit in each.limits), *self._limits.values()]
 
     def find(self, name: str) -> TaskDefinition | None:
         return self._by_name.get(name) or (CLOSING if name == CLOSING.name else None)

@@ -16,7 +16,7 @@ async def test_a_declared_limit_is_stored_when_a_worker_starts_unless_one_was_se
     async with app:
         await app.limits.set(key="ann", concurrency=9)
         await app.worker().run(until_idle=True)
-        found = {(each.scope, each.name): each for each in await app.limits.list()}
+        found = {(each.scope.value, each.name): each for each in await app.limits.list()}
     assert {place: each.declared for place, each in found.items()} == {
         ("queue", "mail"): True,
         ("task", "work"): True,

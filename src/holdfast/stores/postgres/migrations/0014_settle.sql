@@ -303,8 +303,11 @@ BEGIN
     CROSS JOIN LATERAL jsonb_array_elements_text(u.flow -> 'after') AS a(job)
     WHERE a.job::uuid <> u.id
     UNION
-    SELECT p_ns, (u.flow ->> 'before')::uuid, u.id, NULL FROM unnest(p_ids, v_flows) AS u(id, flow)
-    WHERE u.flow ? 'before' AND EXISTS (
+    SELECT p_ns, (u.flow ->> 'before')::uuid, u.id, NULL FROM unnest(p_ids, v_flows) WITH ORDINALITY AS u(id, flow, n)
+    WHERE u.flow ? 'before'
+      AND (coalesce(array_position(p_ids, (u.flow ->> 'before')::uuid), 0) < u.n
+           OR array_position(p_ids, (u.flow ->> 'before')::uuid) = ANY (v_stood))
+      AND EXISTS (
         SELECT FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.id = (u.flow ->> 'before')::uuid AND j.gate = 'after' OFFSET 0)
     ON CONFLICT DO NOTHING;

@@ -12,6 +12,9 @@ STRIDE = 1_000_000
 AFTER = "after"
 """Where jobs are parked that wait for others."""
 
+SEQUENCE = "sequence:"
+"""Where jobs are parked that wait for their turn; the name of the sequence follows."""
+
 
 class Scope(StrEnum):
     """What a limit applies to: a queue, a task, one key, or each key of a task's jobs by itself."""

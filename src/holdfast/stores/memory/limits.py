@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from operator import itemgetter
 
-from holdfast.model.flow import LimitRecord, Scope, gate
+from holdfast.model.flow import SEQUENCE, LimitRecord, Scope, gate
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
 from holdfast.stores.memory.lane import Parked
@@ -14,7 +14,6 @@ from holdfast.stores.memory.lane import Parked
 MOST = 1_000
 """So many jobs are freed from a gate at once, or looked at for a claim beyond those that it takes."""
 
-SEQUENCE = "sequence:"
 KEY = gate(Scope.KEY, "")
 
 

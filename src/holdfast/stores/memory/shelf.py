@@ -7,13 +7,13 @@ from operator import methodcaller
 
 from msgspec.structs import replace
 
-from holdfast.model.flow import AFTER, NO_FLOW, NewFlow, Scope, or_none
+from holdfast.model.flow import AFTER, NO_FLOW, SEQUENCE, NewFlow, Scope, or_none
 from holdfast.model.lifecycle import FINISHED, LEASED, PRUNABLE, WAITING, State
 from holdfast.model.records import Added, AttemptRecord, JobRecord, NewJob, WorkerRecord, as_added
 from holdfast.stores.listeners import Listeners
 from holdfast.stores.memory.events import EventShelf
 from holdfast.stores.memory.lane import Entry, Lane, Later, Line, Parked, Ready
-from holdfast.stores.memory.limits import SEQUENCE, Limits
+from holdfast.stores.memory.limits import Limits
 from holdfast.stores.memory.links import Links
 from holdfast.stores.memory.locks import LockShelf
 from holdfast.stores.memory.ranks import Place, Ranks

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, gate
+from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate
 from holdfast.model.lifecycle import State
 from holdfast.stores.sqlite.columns import STATES
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import note_change, put_limits, read_limits
-from holdfast.stores.sqlite.parking import SEQUENCE
 from holdfast.stores.sqlite.settling import let_go, mark
 from holdfast.stores.sqlite.transaction import Transaction
 

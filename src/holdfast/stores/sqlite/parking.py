@@ -6,14 +6,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.model.flow import LimitRecord, gate
+from holdfast.model.flow import SEQUENCE, LimitRecord, gate
 from holdfast.model.records import Want
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.ledger import MOST, Ledger
 from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK, Standing
 from holdfast.stores.sqlite.transaction import Transaction
 
-SEQUENCE = "sequence:"
 _MOST_SPARE = 64
 _MORE = 8
 

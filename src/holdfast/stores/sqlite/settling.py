@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.model.flow import SEQUENCE
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK
-from holdfast.stores.sqlite.parking import SEQUENCE
 from holdfast.stores.sqlite.transaction import Transaction
 
 _HALTING = frozenset({CODES[State.DLQ], CODES[State.FAILED]})

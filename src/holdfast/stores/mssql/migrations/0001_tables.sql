@@ -1,0 +1,214 @@
+-- min-client: 1
+-- Live jobs stand in job, finished ones in done: a state names one table. What changes while a job is leased stands in lease,
+-- so that a job's own row is written by its claim and by its end and by nothing between them: a transaction that will end the
+-- attempt never meets a heartbeat.
+-- Times are microseconds since 1970 by this server's clock. States: 0 scheduled, 1 claimed, 2 running, 3 success, 4 failed,
+-- 5 retry, 6 dlq, 7 cancelled. Names are compared code point by code point.
+
+CREATE TABLE holdfast.namespace (
+    id int IDENTITY(1, 1) NOT NULL,
+    name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    CONSTRAINT holdfast_namespace_pkey PRIMARY KEY CLUSTERED (id),
+    CONSTRAINT holdfast_namespace_name UNIQUE (name)
+);
+GO
+
+-- ready: 1 due and waiting, 0 waiting for its due time, null leased or parked. worker and seq: who claimed it, by which tick.
+-- rank: the order of claims within a priority; that of the due time, unless it has a fair key. place: in its sequence. gate:
+-- where it is parked. unmet: how many of those that it waited for did not succeed.
+CREATE TABLE holdfast.job (
+    ns int NOT NULL,
+    id char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+    task nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    state tinyint NOT NULL DEFAULT 0,
+    ready bit NULL,
+    priority bigint NOT NULL,
+    due bigint NOT NULL,
+    rank bigint NOT NULL,
+    created bigint NOT NULL,
+    run int NOT NULL DEFAULT 0,
+    failures int NOT NULL DEFAULT 0,
+    lost int NOT NULL DEFAULT 0,
+    suspect bit NOT NULL DEFAULT 0,
+    version int NOT NULL DEFAULT 1,
+    token bigint NOT NULL DEFAULT 0,
+    worker nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    seq bigint NULL,
+    lease_until bigint NULL,
+    lease bigint NULL,
+    timeout bigint NULL,
+    started bigint NULL,
+    cancel_asked bit NOT NULL DEFAULT 0,
+    progress float NULL,
+    job_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    place bigint NULL,
+    expires bigint NULL,
+    unmet int NULL,
+    halts bit NULL,
+    after_any bit NULL,
+    held bit NULL,
+    limit_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    fair_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    sequence nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    gate nvarchar(220) COLLATE Latin1_General_BIN2 NULL,
+    tags nvarchar(max) NULL,
+    progress_note nvarchar(max) NULL,
+    reason nvarchar(max) NULL,
+    error nvarchar(max) NULL,
+    payload varbinary(max) NOT NULL,
+    headers varbinary(max) NULL,
+    retry varbinary(max) NULL,
+    result varbinary(max) NULL,
+    CONSTRAINT holdfast_job_pkey PRIMARY KEY CLUSTERED (ns, id)
+);
+CREATE INDEX holdfast_job_ready ON holdfast.job (ns, queue, priority, rank, id) INCLUDE (task) WHERE ready = 1;
+CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE ready = 0;
+CREATE INDEX holdfast_job_leased ON holdfast.job (ns, worker, seq) WHERE worker IS NOT NULL;
+CREATE INDEX holdfast_job_parked ON holdfast.job (ns, gate, queue, task, priority, rank, id) WHERE gate IS NOT NULL;
+CREATE INDEX holdfast_job_turn ON holdfast.job (ns, sequence, place, id) WHERE sequence IS NOT NULL;
+CREATE INDEX holdfast_job_keyed ON holdfast.job (ns, limit_key) INCLUDE (worker) WHERE limit_key IS NOT NULL;
+CREATE INDEX holdfast_job_expires ON holdfast.job (ns, expires, id) INCLUDE (run, worker) WHERE expires IS NOT NULL;
+GO
+
+CREATE SEQUENCE holdfast.place AS bigint START WITH 1 INCREMENT BY 1;
+GO
+
+-- What a heartbeat, a start or a wish to cancel says of one lease. Absent while nothing was said. A row whose token is not
+-- the job's is left over, says nothing, and is swept away.
+CREATE TABLE holdfast.lease (
+    ns int NOT NULL,
+    job char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+    token bigint NOT NULL,
+    worker nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    until bigint NOT NULL,
+    started bigint NULL,
+    changes int NOT NULL DEFAULT 0,
+    running bit NOT NULL DEFAULT 0,
+    cancel_asked bit NOT NULL DEFAULT 0,
+    progress float NULL,
+    progress_note nvarchar(max) NULL,
+    CONSTRAINT holdfast_lease_pkey PRIMARY KEY CLUSTERED (ns, job, token)
+);
+CREATE INDEX holdfast_lease_asked ON holdfast.lease (ns, worker) WHERE cancel_asked = 1;
+GO
+
+CREATE TABLE holdfast.done (
+    ns int NOT NULL,
+    id char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+    task nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    state tinyint NOT NULL,
+    priority bigint NOT NULL,
+    due bigint NOT NULL,
+    rank bigint NOT NULL,
+    created bigint NOT NULL,
+    finished bigint NOT NULL,
+    run int NOT NULL,
+    failures int NOT NULL,
+    lost int NOT NULL,
+    suspect bit NOT NULL,
+    version int NOT NULL,
+    token bigint NOT NULL,
+    lease bigint NULL,
+    timeout bigint NULL,
+    started bigint NULL,
+    cancel_asked bit NOT NULL,
+    progress float NULL,
+    job_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    place bigint NULL,
+    expires bigint NULL,
+    unmet int NULL,
+    halts bit NULL,
+    after_any bit NULL,
+    held bit NULL,
+    limit_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    fair_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    sequence nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    tags nvarchar(max) NULL,
+    progress_note nvarchar(max) NULL,
+    reason nvarchar(max) NULL,
+    error nvarchar(max) NULL,
+    payload varbinary(max) NOT NULL,
+    headers varbinary(max) NULL,
+    retry varbinary(max) NULL,
+    result varbinary(max) NULL,
+    CONSTRAINT holdfast_done_pkey PRIMARY KEY CLUSTERED (ns, id)
+);
+CREATE INDEX holdfast_done_finished ON holdfast.done (ns, finished, id) INCLUDE (state);
+CREATE INDEX holdfast_done_state ON holdfast.done (ns, state, id);
+GO
+
+-- Ended attempts. closer: who ended it, if not its own worker.
+CREATE TABLE holdfast.attempt (
+    ns int NOT NULL,
+    job char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+    token bigint NOT NULL,
+    run int NOT NULL,
+    worker nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    closer nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+    started bigint NULL,
+    finished bigint NOT NULL,
+    outcome varchar(20) NOT NULL,
+    reason nvarchar(max) NULL,
+    error nvarchar(max) NULL,
+    CONSTRAINT holdfast_attempt_pkey PRIMARY KEY CLUSTERED (ns, job, token)
+);
+GO
+
+-- Held by its job while that is live, and until the end of the TTL if it has one.
+CREATE TABLE holdfast.job_key (
+    ns int NOT NULL,
+    name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    job char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+    until bigint NULL,
+    CONSTRAINT holdfast_job_key_pkey PRIMARY KEY CLUSTERED (ns, name)
+);
+CREATE INDEX holdfast_job_key_job ON holdfast.job_key (ns, job);
+CREATE INDEX holdfast_job_key_until ON holdfast.job_key (ns, until) WHERE until IS NOT NULL;
+GO
+
+-- How many finished jobs there are, as changes to be summed up: nobody waits for anybody to count.
+CREATE TABLE holdfast.tally (
+    n bigint IDENTITY(1, 1) NOT NULL,
+    ns int NOT NULL,
+    queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    state tinyint NOT NULL,
+    jobs bigint NOT NULL,
+    CONSTRAINT holdfast_tally_pkey PRIMARY KEY CLUSTERED (ns, n)
+);
+GO
+
+-- queues and tasks are JSON arrays.
+CREATE TABLE holdfast.worker (
+    ns int NOT NULL,
+    id nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    started bigint NOT NULL,
+    seen bigint NOT NULL,
+    live_until bigint NOT NULL,
+    pid int NOT NULL,
+    concurrency int NOT NULL,
+    host nvarchar(400) NOT NULL,
+    version nvarchar(200) NOT NULL,
+    queues nvarchar(max) NOT NULL,
+    tasks nvarchar(max) NOT NULL,
+    CONSTRAINT holdfast_worker_pkey PRIMARY KEY CLUSTERED (ns, id)
+);
+GO
+
+-- A queue stands here once it was paused.
+CREATE TABLE holdfast.queue (
+    ns int NOT NULL,
+    name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    paused bit NOT NULL,
+    CONSTRAINT holdfast_queue_pkey PRIMARY KEY CLUSTERED (ns, name)
+);
+GO
+
+-- The store's clock.
+CREATE FUNCTION holdfast.now_v1() RETURNS bigint
+AS
+BEGIN
+    RETURN DATEDIFF_BIG(microsecond, CAST('1970-01-01' AS datetime2(7)), SYSUTCDATETIME());
+END
+GO

@@ -186,6 +186,8 @@ BEGIN
         FROM holdfast.tick_flow_v1(
             p_ns, v_now, v_notes, CASE WHEN v_registered AND p_limit > 0 AND NOT p_repeat THEN p_queues END, p_tasks,
             v_is_late) AS t;
+        -- That may have waited for others.
+        v_now := greatest(v_now, holdfast.now_v1());
     END IF;
     IF v_is_asked THEN
         SELECT json_agg(json_build_array(a.id, a.token)) INTO v_asked FROM (

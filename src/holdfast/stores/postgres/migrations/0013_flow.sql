@@ -68,14 +68,17 @@ AS $$
 $$;
 
 -- How many more jobs gates would let through, for jobs of a task each: by the number that may be leased, null if it is not
--- limited, and by the rate, with its interval and burst.
+-- limited, and by the rate, with its interval and burst. instant: when that is so. It is read by the statement that counts:
+-- whatever that sees ended has ended before.
 CREATE FUNCTION holdfast.rooms_v1(
     p_ns integer, p_now bigint, p_gates text[], p_tasks text[], OUT rooms bigint[], OUT by_rate bigint[],
-    OUT intervals bigint[], OUT bursts bigint[]
+    OUT intervals bigint[], OUT bursts bigint[], OUT instant bigint
 ) LANGUAGE plpgsql
 AS $$
 BEGIN
-    WITH leased AS MATERIALIZED (
+    WITH clock AS MATERIALIZED (
+        SELECT greatest(p_now, holdfast.now_v1()) AS now
+    ), leased AS MATERIALIZED (
         SELECT j.queue, j.task, count(*) AS jobs FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.worker IS NOT NULL GROUP BY j.queue, j.task
     ), known AS (
@@ -104,13 +107,13 @@ BEGIN
                         ELSE (SELECT coalesce(sum(c.jobs), 0) FROM leased AS c WHERE c.task = k.name) END
                END AS room,
                CASE WHEN k.step IS NOT NULL THEN (
-                   p_now + k.burst * k.step - greatest(p_now, (
+                   t.now + k.burst * k.step - greatest(t.now, (
                        SELECT i.last FROM holdfast.gate AS i WHERE i.ns = p_ns AND i.name = k.gate))) / k.step END AS by_rate
-        FROM known AS k
+        FROM known AS k CROSS JOIN clock AS t
     )
     SELECT array_agg(c.room ORDER BY c.n), array_agg(c.by_rate ORDER BY c.n), array_agg(c.step ORDER BY c.n),
-           array_agg(c.burst ORDER BY c.n)
-    INTO rooms, by_rate, intervals, bursts FROM counted AS c;
+           array_agg(c.burst ORDER BY c.n), (SELECT t.now FROM clock AS t)
+    INTO rooms, by_rate, intervals, bursts, instant FROM counted AS c;
 END
 $$;
 

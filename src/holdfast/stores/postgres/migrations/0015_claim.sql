@@ -53,6 +53,7 @@ $$;
 -- Claims ready jobs of one queue in order, passes over those that a sequence or a limit holds back, and parks them. Looks at
 -- them in rounds, each by what is leased then. A round ends where a parked job leaves room to others that are parked, because
 -- one of these may come next. p_heads are parked jobs that were let go: those that it does not come to are ready afterwards.
+-- A round has an instant of its own, later than the end of all that it saw ended.
 CREATE FUNCTION holdfast.claim_v1(
     p_ns integer, p_worker text, p_seq bigint, p_queue text, p_tasks text[], p_limit integer, p_lease bigint, p_now bigint,
     p_heads tid[]
@@ -63,6 +64,7 @@ CREATE FUNCTION holdfast.claim_v1(
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_now bigint;
     v_left integer := p_limit;
     v_looks integer := p_limit + 1000;
     v_size integer := greatest(p_limit, 20);
@@ -164,10 +166,13 @@ BEGIN
                 ) AS u
             ) AS g CROSS JOIN (SELECT max(i.task_of) AS tasks FROM unnest(v_task_of) AS i(task_of)) AS t;
             SELECT * INTO v_room FROM holdfast.rooms_v1(p_ns, p_now, v_gates, v_gate_tasks);
+            v_now := v_room.instant;
             v_rooms := v_room.rooms;
             v_by_rate := v_room.by_rate;
             v_used := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
             v_is_outer := num_nonnulls(VARIADIC v_rooms[:v_key]) + num_nonnulls(VARIADIC v_by_rate[:v_key]) > 0;
+        ELSE
+            v_now := greatest(p_now, holdfast.now_v1());
         END IF;
         FOR v_n IN 1 .. v_count LOOP
             v_looks := v_looks - 1;
@@ -244,7 +249,7 @@ BEGIN
         END LOOP;
         IF v_is_limited THEN
             INSERT INTO holdfast.gate AS g (ns, name, last, opens)
-            SELECT p_ns, r.gate, p_now + r.used * r.step, p_now + r.used * r.step - (r.burst - 1) * r.step FROM (
+            SELECT p_ns, r.gate, v_now + r.used * r.step, v_now + r.used * r.step - (r.burst - 1) * r.step FROM (
                 SELECT u.gate, sum(u.was - u.is_left) AS used, min(u.step) AS step, min(u.burst) AS burst
                 FROM unnest(v_gates, v_room.by_rate, v_by_rate, v_room.intervals, v_room.bursts)
                     AS u(gate, was, is_left, step, burst)
@@ -252,8 +257,8 @@ BEGIN
                 GROUP BY u.gate
             ) AS r
             ON CONFLICT (ns, name) DO UPDATE
-            SET last = greatest(g.last, p_now) + (excluded.last - p_now),
-                opens = greatest(g.last, p_now) + (excluded.last - p_now) + (excluded.opens - excluded.last);
+            SET last = greatest(g.last, v_now) + (excluded.last - v_now),
+                opens = greatest(g.last, v_now) + (excluded.last - v_now) + (excluded.opens - excluded.last);
         END IF;
         IF v_parked <> '{}' THEN
             UPDATE holdfast.job AS j SET gate = p.gate, ready = NULL
@@ -262,8 +267,8 @@ BEGIN
         IF v_taken <> '{}' THEN
             RETURN QUERY
             UPDATE holdfast.job AS j
-            SET state = 1, ready = NULL, gate = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, p_now),
-                worker = p_worker, seq = p_seq, lease_until = p_now + coalesce(j.lease, p_lease), started = NULL,
+            SET state = 1, ready = NULL, gate = NULL, run = j.run + 1, version = j.version + 1, token = greatest(j.token + 1, v_now),
+                worker = p_worker, seq = p_seq, lease_until = v_now + coalesce(j.lease, p_lease), started = NULL,
                 reason = NULL, progress = NULL, progress_note = NULL
             WHERE j.ctid = ANY (v_taken)
             RETURNING NULL::text, j.id, j.task, j.queue, j.payload, j.priority, j.due, j.created, j.run, j.version, j.token,

@@ -87,7 +87,7 @@ def test_what_is_not_a_url_is_told_with_an_example(url: str) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("package", ["asyncpg", "tenacity", "pybreaker"])
+@pytest.mark.parametrize("package", ["asyncpg", "tenacity"])
 def test_a_store_whose_driver_is_not_installed_names_what_to_install(package: str) -> None:
     program = (
         f"import sys; sys.modules['{package}'] = None\n"

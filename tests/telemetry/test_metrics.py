@@ -18,6 +18,8 @@ from holdfast.model.lifecycle import SUCCEEDED, Ending
 from holdfast.model.outcome import Stop
 from holdfast.model.overview import Stats
 from holdfast.model.records import Move, Verdict
+from holdfast.store import Store
+from holdfast.stores.memory import MemoryStore
 from holdfast.telemetry.metrics import Metrics
 from tests.docs.page import ROOT
 from tests.engine.rig import Gate, Rig
@@ -50,6 +52,7 @@ class Silent:
 
     def __init__(self) -> None:
         self.notices = Notices()
+        self.store: Store = MemoryStore()
         self.error: Exception | None = None
 
     async def stats(self) -> Stats:

@@ -1,7 +1,7 @@
 """Every metric: its name, what it means, and by what it is told apart.
 
-Labels are names that code declares or operators choose: tasks, queues, topics, consumer groups, and words of
-a fixed list. Never what data makes: jobs, keys, locks, schedules, aggregates, errors, workers.
+Labels are names that code declares or operators choose: tasks, queues, topics, consumer groups, partitions,
+and words of a fixed list. Never what data makes: jobs, keys, locks, schedules, aggregates, errors, workers.
 """
 
 from __future__ import annotations
@@ -76,5 +76,18 @@ CONSUMER_LAG = _gauge("consumer_lag_events", "Events that are stored and not con
 WORKERS = _gauge("workers", "Workers that run in this process.")
 HEARTBEATS_FAILED = _counter("heartbeats_failed", "Heartbeats that the store did not answer.")
 STORE_FAILURES = _counter("store_failures", "Calls of workers that the store did not answer.", "call")
+CIRCUIT_STATE = _gauge(
+    "store_circuit_state", "1 for the state of the circuit to the store, 0 for others.", "partition", "state"
+)
+CIRCUIT_OPENED = _counter("store_circuit_opened", "Long outages of the store that began.", "partition")
+CIRCUIT_CLOSED = _counter("store_circuit_closed", "Long outages of the store that ended.", "partition")
+STORE_PROBES = _counter("store_probes", "Tries that an open circuit let through.", "partition")
+STORE_FAULTS = _counter(
+    "store_faults", "Tries that did not reach the store, or lost their answer.", "partition"
+)
+STORE_RETRIES = _counter("store_retries", "Tries that were made again after such a fault.", "partition")
+STORE_REFUSALS = _counter(
+    "store_refusals", "Calls that were not sent, or not again, because the circuit was open.", "partition"
+)
 
 CATALOGUE = tuple(value for value in vars().copy().values() if isinstance(value, Definition))

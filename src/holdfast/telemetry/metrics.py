@@ -1,4 +1,4 @@
-"""What an application does, in numbers: counted from its notices, and asked of its store."""
+"""What an application does, in numbers: counted from its notices, asked of its store and of the way to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
 from holdfast.model.overview import Stats
 from holdfast.model.timing import Seconds, seconds
+from holdfast.store import Store
+from holdfast.store.circuit import CircuitReport, circuits
 from holdfast.telemetry import exposition
 from holdfast.telemetry.instruments import Family
 from holdfast.telemetry.tally import Tally
@@ -22,6 +24,9 @@ class Application(Protocol):
 
     @property
     def notices(self) -> Notices: ...
+
+    @property
+    def store(self) -> Store: ...
 
     async def stats(self) -> Stats: ...
 
@@ -37,6 +42,7 @@ class Metrics:
         self._tally = Tally()
         self._lock = threading.Lock()
         self._stop = app.notices.listen(self._hear)
+        self._last: dict[str, CircuitReport] | None = None
 
     async def collect(self, timeout: Seconds = 5) -> str:
         """Asks the store for the sizes of the queues, and renders all.
@@ -61,12 +67,18 @@ class Metrics:
 
     def families(self) -> list[Family]:
         """All metrics as values, at one moment, for those who send them elsewhere."""
+        reports = self._reports() if self._last is None else self._last
         with self._lock:
+            self._tally.guarded(reports)
             return self._tally.families()
 
     def close(self) -> None:
         """Counts no more. What was counted stays readable."""
         self._stop()
+        self._last = self._reports()
+
+    def _reports(self) -> dict[str, CircuitReport]:
+        return {name: circuit.report() for name, circuit in circuits(self._app.store).items()}
 
     def _hear(self, notice: Notice) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from holdfast.model.outcome import Stop
 from holdfast.model.overview import Counts, Stats
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.timing import SECOND
+from holdfast.store.circuit import CircuitReport, CircuitState
 from holdfast.telemetry import catalogue as the
 from holdfast.telemetry.instruments import Definition, Family, Histogram, Numbers
 
@@ -81,6 +82,24 @@ class Tally:
         show(the.QUEUE_IN_PROGRESS, lambda counts: counts.in_progress)
         show(the.DLQ_SIZE, lambda counts: counts.by_state[State.DLQ])
         self._numbers[the.STORE_UP].set(0 if stats is None else 1)
+
+    def guarded(self, reports: Mapping[str, CircuitReport]) -> None:
+        """Takes over what the circuits of the store report, by partition."""
+
+        def show(definition: Definition, number: Callable[[CircuitReport], int]) -> None:
+            self._numbers[definition].replace(((name,), number(report)) for name, report in reports.items())
+
+        show(the.CIRCUIT_OPENED, lambda report: report.opened)
+        show(the.CIRCUIT_CLOSED, lambda report: report.closed)
+        show(the.STORE_PROBES, lambda report: report.probes)
+        show(the.STORE_FAULTS, lambda report: report.faults)
+        show(the.STORE_RETRIES, lambda report: report.retries)
+        show(the.STORE_REFUSALS, lambda report: report.refused)
+        self._numbers[the.CIRCUIT_STATE].replace(
+            ((name, state), report.state is state)
+            for name, report in reports.items()
+            for state in CircuitState
+        )
 
     def families(self) -> list[Family]:
         """All metrics, in the order of the catalogue."""

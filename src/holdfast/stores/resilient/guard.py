@@ -99,6 +99,8 @@ class Guard:
         try:
             answer: T = await retrying(tries.next)
         except StoreUnavailable as error:
+            if tries.is_refused:
+                self._breaker.count_refused()
             if tries.unknown is None:
                 raise
             raise OutcomeUnknown(f"{tries.unknown}; sending it again failed: {error}") from error
@@ -106,25 +108,33 @@ class Guard:
 
 
 class _Tries(Generic[T]):
-    """The tries of one call, and whether one of them was perhaps done."""
+    """The tries of one call: whether one was perhaps done, and whether the last was not let through."""
 
     def __init__(self, breaker: Breaker, send: Send[T], resend: Send[T]) -> None:
         self._breaker = breaker
         self._send = send
         self._resend = resend
         self._missed: Exception | None = None
+        self._is_sent = False
+        self.is_refused = False
         self.unknown: OutcomeUnknown | None = None
 
     def missed(self, error: Exception) -> None:
         """Takes in the fault of a try that was made elsewhere: the next one to be asked for."""
         self._failed(error)
         self._missed = error
+        self._is_sent = True
 
     async def next(self) -> T:
         if self._missed is not None:
             missed, self._missed = self._missed, None
             raise missed
+        self.is_refused = True
         self._breaker.admit()
+        self.is_refused = False
+        if self._is_sent:
+            self._breaker.count_retry()
+        self._is_sent = True
         try:
             answer = await (self._send() if self.unknown is None else self._resend())
         except Exception as error:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from holdfast.store import Migrations, Session, Store, Transactions, Wakeups
+from holdfast.store.circuit import Circuit
 from holdfast.stores.resilient.breaker import Breaker
 from holdfast.stores.resilient.events import ResilientEvents
 from holdfast.stores.resilient.fleet import ResilientFleet
@@ -54,9 +55,12 @@ class ResilientStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._guard = Guard(
-            breaker or Breaker(clock=clock), retry_seconds=retry_seconds, sleep=sleep, clock=clock
-        )
+        self._breaker = breaker or Breaker(clock=clock)
+        self._guard = Guard(self._breaker, retry_seconds=retry_seconds, sleep=sleep, clock=clock)
+
+    @property
+    def circuit(self) -> Circuit:
+        return self._breaker
 
     @property
     def migrations(self) -> Migrations | None:

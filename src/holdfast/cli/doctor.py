@@ -6,6 +6,7 @@ import platform
 import sqlite3
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from time import perf_counter
 
 import click
 
@@ -14,12 +15,16 @@ from holdfast.cli.access import as_json, store_options
 from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.config import CODE, Loaded, load
-from holdfast.model.errors import HoldfastError
+from holdfast.model.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.model.masking import mask, mask_url
 from holdfast.model.partition import store_urls
 from holdfast.model.settings import Settings
-from holdfast.store import Store
+from holdfast.store import Session, Store
+from holdfast.store.circuit import CircuitReport, CircuitState, circuits
 from holdfast.stores import open_store
+
+PROBES = 5
+"""So many calls tell how fast a store answers."""
 
 
 @dataclass(slots=True)
@@ -74,13 +79,14 @@ async def _examine(loaded: Loaded, findings: Findings) -> None:
         try:
             await _examine_store(store, settings, findings)
         finally:
+            _examine_circuits(store, findings)
             await store.close()
     except HoldfastError as error:
         findings.problems.append(mask(str(error)))
 
 
 async def _examine_store(store: Store, settings: Settings, findings: Findings) -> None:
-    for name, fact in (await store.facts()).items():
+    for name, fact in (await _facts(store, settings)).items():
         if name.startswith("warning"):
             findings.warnings.append(fact)
             continue
@@ -94,8 +100,50 @@ async def _examine_store(store: Store, settings: Settings, findings: Findings) -
     session = await store.connect(settings.namespace)
     try:
         await session.jobs.count()
+        findings.store["answers in"] = await _measure(session)
     finally:
         await session.close()
+
+
+async def _facts(store: Store, settings: Settings) -> dict[str, str]:
+    """What the store tells of itself. It is asked once; a session is tried for until that is hopeless."""
+    try:
+        return await store.facts()
+    except (StoreUnavailable, OutcomeUnknown):
+        if not circuits(store):
+            raise
+        session = await store.connect(settings.namespace)
+        await session.close()
+        return await store.facts()
+
+
+async def _measure(session: Session) -> str:
+    took: list[float] = []
+    for _ in range(PROBES):
+        began = perf_counter()
+        await session.fleet.queues()
+        took.append((perf_counter() - began) * 1_000)
+    return f"{min(took):.1f} to {max(took):.1f} ms ({PROBES} calls)"
+
+
+def _examine_circuits(store: Store, findings: Findings) -> None:
+    """What this process met on its way to the store. What workers meet is in their logs and metrics."""
+    for partition, circuit in circuits(store).items():
+        report = circuit.report()
+        findings.store[f"{partition}.circuit" if partition else "circuit"] = _circuit(report)
+        if report.faults and report.state is CircuitState.CLOSED and report.away_seconds is None:
+            where = f"partition {partition}: " if partition else ""
+            findings.warnings.append(
+                f"{where}{report.faults} tries did not reach the store, and worked when made again; "
+                f"the last fault: {report.fault}"
+            )
+
+
+def _circuit(report: CircuitReport) -> str:
+    if report.away_seconds is None:
+        return str(report.state)
+    faults = f"{report.faults} tries failed within {report.away_seconds:.1f} s"
+    return f"{report.state}; {faults}, the last: {report.fault}"
 
 
 def _is_made_unasked(settings: Settings) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 import msgspec
 
 from holdfast.config import load_settings
+from holdfast.declared import Declared
 from holdfast.decorator import ForgetfulDecorator, Storable, TaskDecorator, TaskOptions
 from holdfast.emitting import Emitting
 from holdfast.engine.batches import Batch, Batches
@@ -36,8 +36,8 @@ from holdfast.model.locking import DEFAULT_TTL
 from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.plan import Plan
-from holdfast.model.recurrence import Recurrence
-from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, Schedule, schedule
+from holdfast.model.recurrence import Recurrence, check_recurrence, every
+from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
 from holdfast.model.task import Call, Registry, closing_call, define
@@ -99,7 +99,7 @@ class Holdfast(Emitting):
         self._opening = Opening(lambda: self.settings, self.registry, self.notices)
         self.sync = Sync(self._opening.background)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._declared: dict[str, tuple[Schedule, Task[..., Any], tuple[Any, ...]]] = {}
+        self._declared = Declared(lambda: self.settings)
         self._startup: list[Callable[[], object]] = []
         self._shutdown: list[Callable[[], object]] = []
 
@@ -148,8 +148,8 @@ class Holdfast(Emitting):
         """Makes a function a task: `@app.task`, or `@app.task(...)` with options.
 
         Its name is that of the function, unless `name` is given; `aliases` are names that it had before.
-        `retry` says what follows a failure, by default three more attempts with growing pauses; with
-        `dead_letter` False a job that used them up rests as failed.
+        `retry` says what follows a failure, by default what the setting of that name says: three more attempts
+        with growing pauses. With `dead_letter` False a job that used them up rests as failed.
 
         `limit` is for all its jobs, `key_limit` for those of each key. `limit_by`, `fair_by` and
         `sequence_by` name the parameter whose value is the job's `limit_key`, `fair_key` or `sequence_key`;
@@ -170,7 +170,7 @@ class Holdfast(Emitting):
 
     def schedule(
         self,
-        recurrence: Recurrence,
+        recurrence: Recurrence | None = None,
         *,
         name: str | None = None,
         args: Sequence[Any] = (),
@@ -182,30 +182,25 @@ class Holdfast(Emitting):
     ) -> Callable[[AnyTask], AnyTask]:
         """Declares a schedule beside its task: above `@app.task`. It has the task's name unless told another.
 
+        Without a recurrence it is due `interval_seconds`, a setting, after the start of its last run.
         It is stored when a worker starts, as by `app.schedules.put`; one that is stored just so is left as it
         is. One that is no longer declared stays until it is removed.
         """
+        # The first one stands in for that of the settings, which are not read before they must be.
+        rhythm = every(1) if recurrence is None else check_recurrence(recurrence)
 
         def declare(task: AnyTask) -> AnyTask:
             _check_task(task)
             rule = schedule(
                 task.name if name is None else name,
-                recurrence,
+                rhythm,
                 misfire=misfire,
                 overlap=overlap,
                 jitter=jitter,
                 catch_up=catch_up,
                 grace=grace,
             )
-            # What does not fit is told here, without settings, which are not read before they must be.
-            task.definition.encode_arguments(tuple(args), {}, sys.maxsize)
-            known = self._declared.get(rule.name)
-            if known is not None and (known[1] is task or known[1].name != task.name):
-                raise ConfigurationError(
-                    f"two schedules are called {rule.name!r}; give one of them another name",
-                    setting="schedule.name",
-                )
-            self._declared[rule.name] = rule, task, tuple(args)
+            self._declared.add(rule, task, tuple(args), is_by_setting=recurrence is None)
             return task
 
         return declare
@@ -218,7 +213,7 @@ class Holdfast(Emitting):
     @property
     def declared(self) -> list[Plan]:
         """The schedules that `@app.schedule` declares."""
-        return [Plan.of(rule, task.call(*args)) for rule, task, args in self._declared.values()]
+        return self._declared.plans()
 
     def batch(self, on_done: Call | None = None) -> Batch:
         """Jobs that belong together: `async with app.batch(report.call()) as batch: await batch.add(...)`.

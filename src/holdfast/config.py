@@ -1,4 +1,4 @@
-"""Where settings come from: defaults, then a file, then the environment, then code; the later one wins."""
+"""Where settings come from: defaults or a preset, a file, the environment, code; the later one wins."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import msgspec
 
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.partition_table import PARTITIONED, with_partitions
+from holdfast.model.presets import PRESETS
 from holdfast.model.settings import Settings
 
 PREFIX = "HOLDFAST_"
 FILE_VARIABLE = "HOLDFAST_CONFIG"
 CODE = "code"
 DEFAULT = "default"
+PRESET = "preset "
 _KEEPING = ("heartbeat_seconds", "call_timeout_seconds")
 
 _TYPES: dict[str, Any] = get_type_hints(Settings)
@@ -57,6 +59,7 @@ def load(
     environ = os.environ if environ is None else environ
     in_file = _from_file(file, environ)
     given = {**in_file, **_from_environment(environ), **_from_code(overrides or {})}
+    given = {**_from_preset(given.get("preset")), **given}
     if "store" in in_file and given["store"].value == PARTITIONED:
         given["store"] = in_file["store"]  # whoever names it so means the table there
     values = {name: _convert(name, item) for name, item in given.items()}
@@ -135,6 +138,16 @@ def _from_code(overrides: Mapping[str, object]) -> dict[str, _Given]:
     return {name: _Given(value, CODE) for name, value in overrides.items() if value is not None}
 
 
+def _from_preset(named: _Given | None) -> dict[str, _Given]:
+    if named is None:
+        return {}
+    name = _convert("preset", named)
+    if name not in PRESETS:
+        message = f"{name!a} is not one of {', '.join(PRESETS)}"
+        raise ConfigurationError(_placed("preset", named.source, message), setting=None)
+    return {setting: _Given(value, f"{PRESET}{name}") for setting, value in PRESETS[str(name)].items()}
+
+
 def _hint(name: str) -> str:
     close = get_close_matches(name, _TYPES, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
@@ -159,14 +172,16 @@ def _placed(name: str, source: str, message: str) -> str:
     """`HOLDFAST_LEASE_SECONDS: …`, `holdfast.toml: lease_seconds: …` or, from code, `lease_seconds: …`."""
     if source.startswith(PREFIX):
         return f"{source}: {message}"
-    return f"{name}: {message}" if source in {CODE, DEFAULT} else f"{source}: {name}: {message}"
+    if source in {CODE, DEFAULT} or source.startswith(PRESET):
+        return f"{name}: {message}"
+    return f"{source}: {name}: {message}"
 
 
 def _with_source(error: ConfigurationError, sources: Mapping[str, str]) -> ConfigurationError:
     name, _, message = str(error).partition(": ")
     if name not in sources:
         return error
-    if name == "lease_seconds" and sources[name] == DEFAULT:
+    if name == "lease_seconds" and (sources[name] == DEFAULT or sources[name].startswith(PRESET)):
         # A lease nobody chose is too short only because of what somebody did choose.
         name = next((each for each in _KEEPING if sources[each] != DEFAULT), name)
     placed = ConfigurationError(_placed(name, sources[name], message))

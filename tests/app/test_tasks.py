@@ -10,6 +10,7 @@ import pytest
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.options import NO_OPTIONS, Options
 from holdfast.model.retry import Custom, Exponential, Never, decode_retry
+from holdfast.model.settings import Settings
 from holdfast.model.task import CLOSING, Call, Registry, define
 
 HOSTILE = [
@@ -59,7 +60,8 @@ def test_a_task_is_called_like_its_function_and_runs_where_it_can() -> None:
 def test_defaults_are_those_of_the_documentation() -> None:
     task = define(works)
     assert (task.queue, task.priority, task.timeout, task.lease) == ("default", 0, None, None)
-    assert task.retry == Exponential(max_retries=3, base=2.0)
+    assert task.retry is None
+    assert Settings().retry_strategy == Exponential(max_retries=3, base=2.0)
     assert task.keep_result
     assert task.dead_letter
 

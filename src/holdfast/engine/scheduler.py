@@ -28,6 +28,9 @@ SOONEST = 0.2
 SELDOM = 10
 """So many polls are one as long as there are no schedules: whoever puts the first one wakes the leader."""
 
+SELDOM_SECONDS = 10.0
+"""But not for longer than that, or than one poll: on some stores nobody can be woken."""
+
 ASIDE = 60 * SECOND
 """How long one that this version cannot read is left alone, in case another version can."""
 
@@ -68,7 +71,7 @@ class Scheduler:
         if len(writes) == BATCH or len(writes) < len(told.records):
             return 0.0
         if not writes and told.next_look is None and not await self._has_any():
-            return self._poll * SELDOM
+            return max(self._poll, min(self._poll * SELDOM, SELDOM_SECONDS))
         looks = [write.look_at - told.now for write in writes if write.look_at is not None]
         if told.next_look is not None:
             looks.append(told.next_look)

@@ -277,7 +277,8 @@ class Slots:
         definition = hold.definition
         stored = hold.record.retry
         if stored is None:
-            return Policy(definition.retry, definition.dead_letter)
+            default = self._runner.settings.retry_strategy
+            return Policy(default if definition.retry is None else definition.retry, definition.dead_letter)
         try:
             return Policy(decode_retry(stored), definition.dead_letter)
         except msgspec.DecodeError:

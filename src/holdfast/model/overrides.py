@@ -11,6 +11,7 @@ class Overrides(TypedDict, total=False):
     store: str | None
     namespace: str | None
     auto_migrate: bool | None
+    preset: str | None
     lease_seconds: float | None
     heartbeat_seconds: float | None
     call_timeout_seconds: float | None
@@ -20,6 +21,8 @@ class Overrides(TypedDict, total=False):
     prefetch_seconds: float | None
     grace_seconds: float | None
     kill_seconds: float | None
+    retry: str | None
+    interval_seconds: float | None
     leader_candidate: bool | None
     leader_lease_seconds: float | None
     event_consumer: bool | None

@@ -136,6 +136,15 @@ class Never(msgspec.Struct, frozen=True, tag="never"):
 
 Storable: TypeAlias = Union[Exponential, Linear, Fixed, Immediate, Never]  # noqa: UP007  msgspec reads it at run time
 
+BY_NAME: Mapping[str, RetryStrategy] = {
+    "exponential": Exponential(),
+    "linear": Linear(),
+    "fixed": Fixed(),
+    "immediate": Immediate(),
+    "never": Never(),
+}
+"""What the setting `retry` may name, each with its defaults."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByException:

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.masking import mask_url
 from holdfast.model.names import check_name
+from holdfast.model.retry import BY_NAME, RetryStrategy
 from holdfast.model.timing import Timing
 
 LOG_FORMATS = ("logfmt", "json")
@@ -25,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     namespace: str = "default"
     auto_migrate: bool | None = None
     """None: made automatically on memory and SQLite only."""
+    preset: str | None = None
+    """Where settings came from that nothing else names; `holdfast.config` reads it."""
 
     lease_seconds: float = 120.0
     heartbeat_seconds: float | None = None
@@ -39,6 +42,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long running jobs may go on after the first signal."""
     kill_seconds: float = 5.0
     """How long a cancelled attempt may take to end before it is given up, or its process killed."""
+
+    retry: str = "exponential"
+    """What follows a failure of a task that does not say."""
+    interval_seconds: float | None = None
+    """How long after the start of its last run a schedule without a recurrence is due; None: it needs one."""
 
     leader_candidate: bool = True
     """Whether a worker stands for election, to fire schedules when it leads."""
@@ -81,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "kill_seconds": (0.01, 3600),
             "leader_lease_seconds": (0.5, 3600),
             "reclaim_seconds": (0.05, 5),
-            "lost_limit": (1, 1_000),
+            "lost_limit": (1, 1_000_000_000),
             "retention_seconds": (0, 10 * 366 * 86_400),
             "event_retention_seconds": (0, 100 * 366 * 86_400),
             "key_ttl_seconds": (0, 10 * 366 * 86_400),
@@ -90,19 +98,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "result_bytes": (1, 64 * 1_048_576),
             "error_bytes": (256, 1_048_576),
         }
+        if self.interval_seconds is not None:
+            ranges["interval_seconds"] = (1, 100 * 366 * 86_400)
         for setting, (low, high) in ranges.items():
             value = getattr(self, setting)
             if not (math.isfinite(value) and low <= value <= high):
                 raise ConfigurationError(f"{value!r} is not between {low:g} and {high:g}", setting=setting)
-        if self.log_format not in LOG_FORMATS:
-            raise ConfigurationError(
-                f"{self.log_format!r} is not one of {', '.join(LOG_FORMATS)}", setting="log_format"
-            )
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigurationError(
-                f"{self.log_level!r} is not one of {', '.join(LOG_LEVELS)}", setting="log_level"
-            )
+        choices = {"retry": tuple(BY_NAME), "log_format": LOG_FORMATS, "log_level": LOG_LEVELS}
+        for setting, known in choices.items():
+            if (value := getattr(self, setting)) not in known:
+                raise ConfigurationError(f"{value!r} is not one of {', '.join(known)}", setting=setting)
         _ = self.timing
+
+    @property
+    def retry_strategy(self) -> RetryStrategy:
+        return BY_NAME[self.retry]
 
     @property
     def timing(self) -> Timing:

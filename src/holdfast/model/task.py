@@ -25,20 +25,19 @@ from holdfast.model.options import (
 )
 from holdfast.model.payload import PAYLOAD_LIMIT
 from holdfast.model.records import NewJob
-from holdfast.model.retry import Exponential, RetryStrategy, check_retry
+from holdfast.model.retry import RetryStrategy, check_retry
 from holdfast.model.signature import Function, Signature
 from holdfast.model.timing import Seconds
 
 RunIn: TypeAlias = Literal["async", "thread", "process"]
 
 DEFAULT_QUEUE = "default"
-DEFAULT_RETRY = Exponential()
 KEY_TTL = 86_400 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TaskDefinition:
-    """A handler and what applies to its jobs; durations in microseconds, None where the worker decides.
+    """A handler and what applies to its jobs; durations in microseconds, None where the settings decide.
 
     With `dead_letter` False a job whose attempts are used up rests as failed, outside the dead-letter queue.
     """
@@ -50,7 +49,7 @@ class TaskDefinition:
     aliases: tuple[str, ...] = ()
     queue: str = DEFAULT_QUEUE
     priority: int = 0
-    retry: RetryStrategy = DEFAULT_RETRY
+    retry: RetryStrategy | None = None
     timeout: int | None = None
     lease: int | None = None
     keep_result: bool = True
@@ -133,7 +132,7 @@ def define(
             aliases=tuple(check_name(alias, "aliases") for alias in several(aliases, "aliases")),
             queue=check_name(queue, "queue"),
             priority=check_priority(priority),
-            retry=DEFAULT_RETRY if retry is None else check_retry(retry),
+            retry=None if retry is None else check_retry(retry),
             timeout=check_timeout(timeout),
             lease=check_lease(lease),
             run_in=_run_in(function, run_in),

@@ -1,0 +1,150 @@
+"""Applications by the preset `jobs`, on any store: at its own pace, or all of it faster by one factor."""
+
+import asyncio
+import os
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from holdfast import Holdfast, Job, ScheduleInfo
+from holdfast.engine.worker import Worker
+from holdfast.model.records import Extension, Held, JobRecord, Tick, Ticked, Want, WorkerRecord
+from holdfast.model.timing import EPOCH, SECOND
+from holdfast.store import Store
+from holdfast.stores import open_store
+from tests.engine.faulty import Faults, FaultySession, FaultyStore
+
+SQLSERVER = "HOLDFAST_TEST_SQLSERVER"
+STORES = ("memory", "sqlite", "postgres", "redis", "sqlserver")
+FASTER = 40
+"""Two minutes are three seconds: long enough for a busy machine to answer in an eighth of it."""
+
+
+class Place(NamedTuple):
+    """Where a test keeps its jobs: a namespace that nobody else has."""
+
+    url: str
+    namespace: str
+
+    def app(self, **settings: Any) -> Holdfast:
+        """By the preset, as it is."""
+        return Holdfast(self.url, preset="jobs", namespace=self.namespace, **settings)
+
+    def quick_app(self, **settings: Any) -> Holdfast:
+        """By the preset, with lease, heartbeat and poll faster by the factor."""
+        whole = Holdfast(self.url, preset="jobs").settings
+        return self.app(
+            lease_seconds=whole.lease_seconds / FASTER,
+            poll_seconds=whole.poll_seconds / FASTER,
+            reclaim_seconds=0.1,
+            leader_candidate=False,
+            **settings,
+        )
+
+
+async def place_on(store: str, request: pytest.FixtureRequest, folder: Path) -> Place:
+    """A place on that store, whose tables are there."""
+    place = Place(_url(store, request, folder), f"jobs-{uuid4().hex[:12]}")
+    opened = open_store(place.url)
+    if opened.migrations is not None:
+        await opened.migrations.apply()
+    await opened.close()
+    return place
+
+
+def _url(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if store == "memory":
+        return "memory://"
+    if store == "sqlite":
+        return f"sqlite:///{folder}/jobs.db"
+    if store == "sqlserver":
+        if not (named := os.environ.get(SQLSERVER)):
+            pytest.skip(f"SQL Server: not run; {SQLSERVER} names none")
+        return named
+    fixtures = {"postgres": "postgres_url", "redis": "redis_url"}
+    found: str = request.getfixturevalue(fixtures[store])
+    return found
+
+
+class Deaf(FaultyStore):
+    """A store without wake-ups; `looks` are the times at which its worker had asked for jobs."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, Faults())
+        self.looks: list[float] = []
+
+    async def connect(self, namespace: str) -> FaultySession:
+        session = await super().connect(namespace)
+        session.wakeups = None
+        session.jobs = _Looking(session.jobs, self.looks)
+        return session
+
+
+class _Looking:
+    """Notes when the worker got an answer."""
+
+    def __init__(self, jobs: Any, looks: list[float]) -> None:
+        self._jobs = jobs
+        self._looks = looks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jobs, name)
+
+    async def tick(self, tick: Tick) -> Ticked:
+        ticked: Ticked = await self._jobs.tick(tick)
+        if tick.want is not None:
+            self._looks.append(time.monotonic())
+        return ticked
+
+
+def worker_on(store: Store, app: Holdfast) -> Worker:
+    """A worker of the application that reaches its store through this one."""
+    return Worker(store, app.registry, app.settings, queues=("default",), notices=app.notices)
+
+
+async def record_of(app: Holdfast, job: Job[Any]) -> JobRecord:
+    """The job as it stands in the store."""
+    found = await app.client.session.jobs.get(job.id)
+    assert found is not None
+    return found
+
+
+async def outcomes(app: Holdfast, job: Job[Any]) -> list[str]:
+    return [attempt.outcome.value for attempt in await app.history(job.id)]
+
+
+async def claim_and_crash(app: Holdfast, worker: str, lease: int) -> JobRecord:
+    """A worker that starts the job that is due, and is never heard of again."""
+    session = app.client.session
+    tasks = app.registry.names
+    await session.fleet.register(
+        WorkerRecord(id=worker, host="h", pid=1, queues=("default",), tasks=tuple(tasks), concurrency=1),
+        60 * SECOND,
+    )
+    want = Want(queues=("default",), tasks=tasks, limit=1, lease=lease)
+    [record] = (await session.jobs.tick(Tick(worker=worker, seq=1, moves=[], want=want))).claimed
+    extension = Extension(job=record.id, token=record.token, lease=lease, elapsed=0)
+    assert await session.jobs.extend(worker, [extension]) == [Held.HELD]
+    return record
+
+
+def has_due(schedule: ScheduleInfo | None) -> bool:
+    return schedule is not None and schedule.next_due is not None
+
+
+def started(moment: datetime | None) -> datetime:
+    """The start of what has one."""
+    assert moment is not None
+    return moment
+
+
+def since_1970(moment: datetime) -> timedelta:
+    return moment - EPOCH
+
+
+async def for_ever() -> None:
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,104 @@
+"""Workers and queues."""
+
+from holdfast.model.records import QueueRecord, WorkerRecord
+from holdfast.stores.bell import Bell
+from holdfast.stores.mssql.database import Database
+from holdfast.stores.mssql.queries import rendered
+from holdfast.stores.mssql.rows import as_json, names
+
+_REGISTER = "EXEC holdfast.register_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?"
+_BEAT = """
+    DECLARE @now bigint = holdfast.now_v1();
+    UPDATE holdfast.worker SET seen = @now, live_until = @now + ? WHERE ns = ? AND id = ?;
+    SELECT @@ROWCOUNT"""
+_RETIRE = "DELETE FROM holdfast.worker WHERE ns = ? AND id = ?"
+_WORKERS = """
+    DECLARE @now bigint = holdfast.now_v1();
+    SELECT id, host, pid, queues, tasks, concurrency, version, started, seen,
+        CASE WHEN live_until > @now THEN 1 ELSE 0 END,
+        CASE WHEN live_until > @now - 86400000000 THEN 1 ELSE 0 END
+    FROM holdfast.worker WHERE ns = ? ORDER BY id"""
+_FORGET = "DELETE FROM holdfast.worker WHERE ns = ? AND live_until <= holdfast.now_v1() - 86400000000"
+_PAUSE = "EXEC holdfast.pause_v1 ?, ?"
+_RESUME = "UPDATE holdfast.queue SET paused = 0 WHERE ns = ? AND name = ?"
+# Part by part, because each has a small index of its own.
+_QUEUES = """
+    DECLARE @ns int = ?;
+    SELECT k.name, COALESCE(q.paused, 0)
+    FROM (
+        SELECT queue AS name FROM holdfast.job WHERE ns = @ns AND ready = 1
+        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND ready = 0
+        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND gate IS NOT NULL
+        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND worker IS NOT NULL
+        UNION SELECT name FROM holdfast.queue WHERE ns = @ns
+    ) AS k
+    LEFT JOIN holdfast.queue AS q ON q.ns = @ns AND q.name = k.name
+    ORDER BY k.name"""
+
+
+class MssqlFleet:
+    """Workers and queues of one namespace."""
+
+    def __init__(self, database: Database, ns: int, bell: Bell) -> None:
+        self._database = database
+        self._ns = ns
+        self._bell = bell
+
+    async def register(self, worker: WorkerRecord, lease: int) -> None:
+        await self._write(
+            _REGISTER,
+            self._ns,
+            worker.id,
+            worker.host,
+            worker.pid,
+            as_json(worker.queues),
+            as_json(worker.tasks),
+            worker.concurrency,
+            worker.version,
+            lease,
+        )
+
+    async def beat(self, worker_id: str, lease: int) -> bool:
+        known: int = await self._database.value(self._sql(_BEAT), lease, self._ns, worker_id)
+        return known > 0
+
+    async def retire(self, worker_id: str) -> None:
+        await self._write(_RETIRE, self._ns, worker_id)
+
+    async def workers(self) -> list[WorkerRecord]:
+        rows = await self._database.rows(self._sql(_WORKERS), self._ns)
+        if not all(is_kept for *_, is_kept in rows):
+            await self._write(_FORGET, self._ns)
+        return [
+            WorkerRecord(
+                id=name,
+                host=host,
+                pid=pid,
+                queues=names(queues),
+                tasks=names(tasks),
+                concurrency=concurrency,
+                version=version,
+                started=started,
+                seen=seen,
+                live=bool(live),
+            )
+            for name, host, pid, queues, tasks, concurrency, version, started, seen, live, is_kept in rows
+            if is_kept
+        ]
+
+    async def pause(self, queue: str) -> None:
+        await self._write(_PAUSE, self._ns, queue)
+
+    async def resume(self, queue: str) -> None:
+        await self._write(_RESUME, self._ns, queue)
+        await self._bell.ring()
+
+    async def queues(self) -> list[QueueRecord]:
+        rows = await self._database.rows(self._sql(_QUEUES), self._ns)
+        return [QueueRecord(name=name, paused=bool(paused)) for name, paused in rows]
+
+    async def _write(self, sql: str, *parameters: str | int) -> None:
+        await self._database.execute(self._sql(sql), *parameters, writes=True)
+
+    def _sql(self, sql: str) -> str:
+        return rendered(sql, self._database.address)

@@ -1,6 +1,7 @@
 """What is asked of a driver for SQL Server. Each has a module of its own, and nobody else knows it."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
@@ -14,6 +15,12 @@ Row: TypeAlias = tuple[Any, ...]
 
 APPLICATION: Final = "holdfast"
 
+_SHARE_FOR_LOCKS = 0.75
+_SETTINGS = (
+    "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON; "
+    "SET NUMERIC_ROUNDABORT OFF; SET LANGUAGE us_english; SET XACT_ABORT ON; SET NOCOUNT ON; "
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+)
 _PARTS = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|\?", re.DOTALL)
 """Where a ? may stand in T-SQL, and the marks of parameters among them."""
 
@@ -27,7 +34,13 @@ class Fault(Exception):
     """
 
     def __init__(
-        self, text: str, *, number: int | None = None, state: str = "", is_lost: bool = False, sent: bool = True
+        self,
+        text: str,
+        *,
+        number: int | None = None,
+        state: str = "",
+        is_lost: bool = False,
+        sent: bool = True,
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -37,37 +50,43 @@ class Fault(Exception):
         self.sent = sent
 
 
-class Connection(Protocol):
+class Connection(ABC):
     """A connection in autocommit mode, used by one thread at a time. What it raises is a Fault."""
 
     @property
+    @abstractmethod
     def raw(self) -> Any:
         """The driver's own connection."""
-        ...
 
+    @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[list[Row]]:
-        """Sends one batch and gives the rows of each of its result sets. Parameters are written as ? there."""
-        ...
+        """Sends one batch, with ? for each parameter, and gives the rows of each of its result sets."""
 
-    def begin(self) -> None: ...
+    @abstractmethod
+    def is_alive(self, rested: float) -> bool:
+        """Whether it can be used after so many seconds of rest; cheap."""
 
-    def commit(self) -> None: ...
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Ends what is under way, if the driver can, and the connection too. Another thread calls it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Never raises."""
+
+    def prepare(self, patience: float | None) -> None:
+        """Gives the session the settings that statements rely on."""
+        self.execute(settings(patience))
+
+    def begin(self) -> None:
+        self.execute("BEGIN TRANSACTION")
+
+    def commit(self) -> None:
+        self.execute("COMMIT TRANSACTION")
 
     def rollback(self) -> None:
         """Ends the transaction, if one is open."""
-        ...
-
-    def is_alive(self, rested: float) -> bool:
-        """Whether it can be used after so many seconds of rest; cheap."""
-        ...
-
-    def interrupt(self) -> None:
-        """Ends what is under way, called by another thread; the connection is of no use afterwards."""
-        ...
-
-    def close(self) -> None:
-        """Never raises."""
-        ...
+        self.execute("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
 
 
 class Driver(Protocol):
@@ -82,6 +101,16 @@ class Driver(Protocol):
         address's.
         """
         ...
+
+
+def settings(patience: float | None) -> str:
+    """What a session is set to.
+
+    A lock is waited for less long than an answer, so that the server says that nothing was done before we
+    must guess. Filtered indexes need the ANSI settings; messages are read in English.
+    """
+    wait = -1 if patience is None else int(patience * 1000 * _SHARE_FOR_LOCKS)
+    return f"{_SETTINGS} SET LOCK_TIMEOUT {wait};"
 
 
 @lru_cache(maxsize=512)
@@ -105,7 +134,7 @@ def marked(sql: str, nulls: frozenset[int], mark: str) -> str:
     return text.replace("\0", mark)
 
 
-def bound(sql: str, parameters: Sequence[Value], mark: str) -> tuple[str, list[Value]]:
+def bound(sql: str, parameters: Sequence[Value], mark: str) -> tuple[str, list[str | float | bytes]]:
     """The SQL for the driver, and the parameters that are left for it."""
     nulls = frozenset(place for place, value in enumerate(parameters) if value is None)
     kept = [value for value in parameters if value is not None]

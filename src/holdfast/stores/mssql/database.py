@@ -1,0 +1,164 @@
+"""The connections of one event loop to the database."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.stores.mssql.address import Address
+from holdfast.stores.mssql.connecting import Connecting
+from holdfast.stores.mssql.driver import Connection, Fault, Row, Value
+from holdfast.stores.mssql.faults import is_broken, translated
+from holdfast.stores.mssql.pool import Pool
+from holdfast.stores.mssql.seat import TRIES, Seat, Work
+
+FAREWELL: Final = 2.0
+"""Seconds for what is under way when the session is closed."""
+
+GRACE: Final = 1.0
+"""Seconds for a driver to say that its patience has ended, before its thread is given up."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """The open transaction of a handler. Used by one task at a time."""
+
+    def __init__(self, seat: Seat, place: str) -> None:
+        self._seat = seat
+        self._place = place
+
+    async def execute(self, sql: str, *parameters: Value) -> list[list[Row]]:
+        """Sends one batch, with ? for each parameter, and gives the rows of each of its result sets."""
+        return await self.run(lambda connection: connection.execute(sql, parameters))
+
+    async def run(self, work: Work[T]) -> T:
+        """Does the work on the thread of the transaction."""
+        try:
+            return await asyncio.shield(self._seat.do(work))
+        except Exception as error:
+            raise translated(error, self._place, sent=False) from error
+
+
+class Database:
+    """A pool for calls, and one for transactions of handlers, so that these never keep calls waiting.
+
+    It belongs to the event loop that is running when it is made.
+    """
+
+    def __init__(self, address: Address, connecting: Connecting | None = None) -> None:
+        self.address = address
+        connecting = connecting or Connecting(address)
+        self._calls = Pool(lambda: connecting.open(address.patience), address.pool)
+        # What a handler does in its transaction takes as long as it takes.
+        self._transactions = Pool(lambda: connecting.open(None), address.pool)
+        if address.warning:
+            _warn(address.warning)
+
+    async def value(self, sql: str, *parameters: Value, writes: bool = True) -> Any:
+        """The one value that a batch gives."""
+        [[[value]]] = await self.execute(sql, *parameters, writes=writes)
+        return value
+
+    async def rows(self, sql: str, *parameters: Value, writes: bool = False) -> list[Row]:
+        """The rows of the one result set that a batch gives."""
+        [rows] = await self.execute(sql, *parameters, writes=writes)
+        return rows
+
+    async def execute(self, sql: str, *parameters: Value, writes: bool) -> list[list[Row]]:
+        """The rows of each result set that a batch gives."""
+        return await self.run(lambda connection: connection.execute(sql, parameters), writes=writes)
+
+    async def run(self, work: Work[T], *, writes: bool, is_long: bool = False) -> T:
+        """Does the work on a thread with a connection for calls.
+
+        It is begun again if a deadlock ended it, and rolled back if it fails. `is_long` is for what no call
+        waits for: it may take any time. A caller that is cancelled leaves it to end by itself.
+        """
+        pool = self._transactions if is_long else self._calls
+        patience = self.address.patience
+        seat = await self._acquire(pool)
+        limit = None if is_long else (patience if seat.is_connected else 2 * patience) + GRACE
+        try:
+            async with asyncio.timeout(limit):
+                return await asyncio.shield(seat.do(work, tries=TRIES))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and seat.is_busy:
+                pool.abandon(seat)
+                raise self._unanswered(sent=writes) from error
+            raise self._told(error, sent=writes) from error
+        finally:
+            pool.release(seat)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[Transaction]:
+        """An open transaction; commits when left, rolls back on an exception."""
+        pool = self._transactions
+        seat = await self._acquire(pool)
+        try:
+            await self._step(seat, Connection.begin, sent=False)
+            try:
+                yield Transaction(seat, self.address.place)
+            except BaseException:
+                await self._roll_back(pool, seat)
+                raise
+            await self._step(seat, Connection.commit, sent=True)
+        finally:
+            if seat.is_busy:
+                # Nobody knows what it does in the transaction: with the connection both end.
+                pool.abandon(seat)
+            pool.release(seat)
+
+    async def close(self) -> None:
+        """Waits a little for what is under way, and closes every connection."""
+        await asyncio.gather(self._calls.close(FAREWELL), self._transactions.close(FAREWELL))
+
+    async def _step(self, seat: Seat, step: Work[None], *, sent: bool) -> None:
+        try:
+            async with asyncio.timeout(2 * self.address.patience + GRACE):
+                await asyncio.shield(seat.do(step))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and seat.is_busy:
+                raise self._unanswered(sent=sent) from error
+            raise self._told(error, sent=sent) from error
+
+    async def _roll_back(self, pool: Pool, seat: Seat) -> None:
+        """What was raised in the transaction counts; without a connection nothing of it was committed."""
+        try:
+            async with asyncio.timeout(GRACE):
+                await asyncio.shield(seat.do(Connection.rollback))
+        except (Fault, TimeoutError):
+            pool.abandon(seat)
+
+    def _told(self, error: Exception, *, sent: bool) -> Exception:
+        if isinstance(error, Fault) and is_broken(error):
+            self._calls.suspect()
+            self._transactions.suspect()
+        return translated(error, self.address.place, sent=sent)
+
+    def _unanswered(self, *, sent: bool) -> OutcomeUnknown | StoreUnavailable:
+        told = f"{self.address.place}: no answer within {self.address.patience:g} s"
+        if sent:
+            return OutcomeUnknown(f"{told}; it may or may not have been done")
+        return StoreUnavailable(f"{told}; nothing was written")
+
+    async def _acquire(self, pool: Pool) -> Seat:
+        place, patience = self.address.place, self.address.patience
+        try:
+            return pool.lend() or await pool.acquire(patience)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"{place}: all {self.address.pool} connections were in use for {patience:g} s; allow more of "
+                "them with pool=, or wait longer with timeout=; nothing was written"
+            ) from error
+        except ConnectionError as error:
+            raise StoreUnavailable(f"{place}: the session is closed; nothing was written") from error
+
+
+@cache
+def _warn(text: str) -> None:
+    _log.warning(text)

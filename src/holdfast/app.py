@@ -148,8 +148,8 @@ class Holdfast(Emitting):
         """Makes a function a task: `@app.task`, or `@app.task(...)` with options.
 
         Its name is that of the function, unless `name` is given; `aliases` are names that it had before.
-        `retry` says what follows a failure, by default what the setting of that name says: three more attempts
-        with growing pauses. With `dead_letter` False a job that used them up rests as failed.
+        `retry` says what follows a failure, by default what the setting of that name does: three more
+        attempts with growing pauses. With `dead_letter` False a job that used them up rests as failed.
 
         `limit` is for all its jobs, `key_limit` for those of each key. `limit_by`, `fair_by` and
         `sequence_by` name the parameter whose value is the job's `limit_key`, `fair_key` or `sequence_key`;

@@ -1,0 +1,194 @@
+-- min-client: 1
+-- Marks the gates that a limit concerns, to be looked at by the next tick.
+CREATE PROCEDURE holdfast.mark_limit_v1 @ns int, @scope varchar(10), @name nvarchar(200)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @gate nvarchar(220) = @scope + N':' + @name;
+    IF @scope <> 'each_key'
+    BEGIN
+        EXEC holdfast.mark_v1 @ns, @gate;
+        RETURN;
+    END
+    SET @gate = N'key:';
+    WHILE 1 = 1
+    BEGIN
+        SELECT @gate = MIN(j.gate) FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate > @gate AND j.gate < N'key;';
+        IF @gate IS NULL
+            BREAK;
+        EXEC holdfast.mark_v1 @ns, @gate;
+    END
+END
+GO
+
+-- Stores a limit in the place of the one with its scope and name; one that is declared replaces none that is not.
+CREATE PROCEDURE holdfast.put_limit_v1
+    @ns int, @scope varchar(10), @name nvarchar(200), @concurrency int, @rate bigint, @period bigint, @burst bigint,
+    @paused bit, @weight float, @declared bit
+AS
+BEGIN
+    SET NOCOUNT ON;
+    IF @declared = 1 AND EXISTS (
+        SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND l.declared = 0)
+        RETURN;
+    UPDATE holdfast.limits SET
+        concurrency = @concurrency, rate = @rate, period = @period, burst = @burst, paused = @paused, weight = @weight,
+        declared = @declared
+    WHERE ns = @ns AND scope = @scope AND name = @name;
+    IF @@ROWCOUNT = 0
+        INSERT INTO holdfast.limits (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared)
+        VALUES (@ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared);
+    IF @paused = 1 OR @concurrency IS NOT NULL OR @rate IS NOT NULL
+        EXEC holdfast.use_flow_v1 @ns;
+    EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
+END
+GO
+
+-- Stores limits in their order; 0 if the flow lock was not to be had.
+CREATE PROCEDURE holdfast.put_limits_v1 @ns int, @limits nvarchar(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @got bit;
+    DECLARE @n int = -1;
+    DECLARE @scope varchar(10);
+    DECLARE @name nvarchar(200);
+    DECLARE @concurrency int;
+    DECLARE @rate bigint;
+    DECLARE @period bigint;
+    DECLARE @burst bigint;
+    DECLARE @paused bit;
+    DECLARE @weight float;
+    DECLARE @declared bit;
+    CREATE TABLE #limit (
+        n int NOT NULL PRIMARY KEY,
+        scope varchar(10) NOT NULL,
+        name nvarchar(200) NOT NULL,
+        concurrency int NULL,
+        rate bigint NULL,
+        period bigint NOT NULL,
+        burst bigint NOT NULL,
+        paused bit NOT NULL,
+        weight float NOT NULL,
+        declared bit NOT NULL
+    );
+    INSERT INTO #limit (n, scope, name, concurrency, rate, period, burst, paused, weight, declared)
+    SELECT l.n, l.scope, l.name, l.concurrency, l.rate, l.period, l.burst, l.paused, l.weight, l.declared
+    FROM OPENJSON(@limits) WITH (
+        n int '$.n', scope varchar(10) '$.scope', name nvarchar(200) '$.name', concurrency int '$.concurrency',
+        rate bigint '$.rate', period bigint '$.period', burst bigint '$.burst', paused bit '$.paused', weight float '$.weight',
+        declared bit '$.declared'
+    ) AS l;
+    BEGIN TRANSACTION;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
+    WHILE @got = 1
+    BEGIN
+        SELECT @n = MIN(l.n) FROM #limit AS l WHERE l.n > @n;
+        IF @n IS NULL
+            BREAK;
+        SELECT
+            @scope = l.scope, @name = l.name, @concurrency = l.concurrency, @rate = l.rate, @period = l.period,
+            @burst = l.burst, @paused = l.paused, @weight = l.weight, @declared = l.declared
+        FROM #limit AS l WHERE l.n = @n;
+        EXEC holdfast.put_limit_v1
+            @ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared;
+    END
+    COMMIT TRANSACTION;
+    SELECT @got AS got;
+END
+GO
+
+-- Removes a limit, if there is one; 0 if the flow lock was not to be had.
+CREATE PROCEDURE holdfast.remove_limit_v1 @ns int, @scope varchar(10), @name nvarchar(200)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @got bit;
+    BEGIN TRANSACTION;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
+    IF @got = 1
+    BEGIN
+        DELETE FROM holdfast.limits WHERE ns = @ns AND scope = @scope AND name = @name;
+        IF @@ROWCOUNT > 0
+            EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
+    END
+    COMMIT TRANSACTION;
+    SELECT @got AS got;
+END
+GO
+
+-- Lets a job go that is held; whether it is stored.
+CREATE PROCEDURE holdfast.release_v1 @ns int, @job char(36)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET LOCK_TIMEOUT 2000;
+    DECLARE @now bigint;
+    DECLARE @flows bit;
+    DECLARE @is_late bit;
+    DECLARE @freed int;
+    BEGIN TRANSACTION;
+    EXEC holdfast.enter_flow_v1 @ns, 2000, @flows OUTPUT, @is_late OUTPUT;
+    SET @now = holdfast.now_v1();
+    UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
+    UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
+    IF @@ROWCOUNT > 0
+    BEGIN
+        INSERT INTO holdfast.note (ns, job, is_new) VALUES (@ns, @job, 1);
+        IF @flows = 1 AND @is_late = 0
+            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+    END
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job) THEN 1 ELSE 0 END AS is_stored;
+    COMMIT TRANSACTION;
+END
+GO
+
+-- Ends the halt of a sequence, if it is halted; 0 if the flow lock was not to be had.
+CREATE PROCEDURE holdfast.proceed_v1 @ns int, @sequence nvarchar(200)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @got bit;
+    DECLARE @now bigint;
+    DECLARE @freed int = 0;
+    BEGIN TRANSACTION;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
+    IF @got = 1
+    BEGIN
+        SET @now = holdfast.now_v1();
+        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+        DELETE FROM holdfast.halt WHERE ns = @ns AND sequence = @sequence;
+        EXEC holdfast.call_v1 @ns, @now, @sequence, @freed OUTPUT;
+    END
+    COMMIT TRANSACTION;
+    SELECT @got AS got;
+END
+GO
+
+-- Sweeps up what no job needs any more, unless somebody has the flow lock. Halts of jobs that are gone are noted.
+CREATE PROCEDURE holdfast.sweep_flow_v1 @ns int, @now bigint, @limit int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @got bit;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 0, @got OUTPUT;
+    IF @got = 0
+        RETURN;
+    -- Who is just beginning to use flow has notes of new jobs that tell the same.
+    IF NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
+        DELETE TOP (@limit) FROM holdfast.note WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE ns = @ns AND is_new = 0;
+    INSERT INTO holdfast.note (ns, job, is_new, sequence)
+    SELECT @ns, h.job, 0, h.sequence FROM holdfast.halt AS h
+    WHERE h.ns = @ns AND NOT EXISTS (SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = h.job);
+    DELETE FROM holdfast.gate WHERE ns = @ns AND last <= @now AND opens IS NULL;
+    DELETE FROM holdfast.behind
+    WHERE ns = @ns AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate = holdfast.behind.other);
+    DELETE TOP (@limit) FROM holdfast.fair WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE ns = @ns AND last <= @now AND NOT EXISTS (
+        SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.queue = holdfast.fair.queue AND j.ready = 1);
+END
+GO

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from holdfast import __version__
+from holdfast.cli.azure import azure
 from holdfast.cli.batches import batches
 from holdfast.cli.bench import bench
 from holdfast.cli.demo.command import demo
@@ -93,6 +94,7 @@ def cli() -> None:
 
 
 for command in (
+    azure,
     batches,
     bench,
     demo,

@@ -1,6 +1,8 @@
 """`holdfast azure`, from the command line down to the stand-in for Azure."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -9,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.azure.cloud import Cloud, Credential
-from holdfast.azure.database import Database
+from holdfast.azure.database import Database, run_sql
 from holdfast.azure.wanted import Wanted
 from holdfast.cli.main import cli
 from holdfast.model.errors import ConfigurationError, StoreUnavailable
@@ -41,10 +43,10 @@ def batches() -> list[str]:
 def invoke(azure: Azure, paper: Paper, batches: list[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
     """Runs a command on the stand-in; nothing that is shown may be secret."""
 
-    def write(given: Sequence[str]) -> None:
+    async def write(given: Sequence[str]) -> None:
         batches.extend(given)
 
-    def database(wanted: Wanted, login: Credential) -> Database:
+    def database(wanted: Wanted) -> Database:
         return Database(wanted, write, open_store=paper.open, waits=())
 
     def cloud(login: Credential, subscription: str) -> Cloud:
@@ -141,11 +143,11 @@ def test_tables_that_cannot_be_made_are_said_after_the_rest_is_there(
 def test_a_store_that_cannot_be_opened_ends_it_before_azure_is_asked(
     azure: Azure, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def database(wanted: Wanted, login: Credential) -> Database:
+    def database(wanted: Wanted) -> Database:
         def nothing(url: str) -> Store:
             raise ConfigurationError(f"no store is known for {url}", setting="store")
 
-        return Database(wanted, lambda batches: None, open_store=nothing)
+        return Database(wanted, run_sql(wanted), open_store=nothing)
 
     monkeypatch.setattr("holdfast.cli.azure._database", database)
     result = invoke(*PROVISION, "--yes")
@@ -194,6 +196,24 @@ def test_a_dry_run_needs_no_azure_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli, (*DESTROY, "--yes", "cristp-reltaskexec"))
     assert result.exit_code == 2
     assert "the azure commands need the package azure.identity: pip install 'holdfast[azure" in result.stderr
+
+
+def test_who_is_not_signed_in_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+    environment = {**os.environ, "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "holdfast", *PROVISION, "--yes"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("holdfast: could not sign in: ")
+    assert "az login" in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 def test_an_administrator_who_is_named_is_the_one(azure: Azure, invoke: Invoke) -> None:

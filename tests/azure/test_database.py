@@ -2,18 +2,27 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, Self, cast
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from holdfast.azure.database import Database, Prepared, run_sql
 from holdfast.azure.errors import NotProvisioned
 from holdfast.azure.users import role_sql, user_sql
-from holdfast.azure.wanted import Wanted
-from holdfast.model.errors import ConfigurationError, SchemaMismatch, StoreUnavailable
+from holdfast.azure.wanted import Wanted, allowed
+from holdfast.model.errors import (
+    ConfigurationError,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+)
 from holdfast.store import Store
+from holdfast.stores.mssql.address import Address
+from holdfast.stores.mssql.driver import Fault, Row, Value
 from tests.azure.conftest import SUBSCRIPTION, StubCredential
 
 WANTED = Wanted(subscription=SUBSCRIPTION, server="jobs", identities=("jobs-worker", "it's]"))
@@ -44,6 +53,10 @@ class Paper:
         self.closed = True
 
 
+async def _nothing(batches: Sequence[str]) -> None:
+    assert not batches
+
+
 class Slept:
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -55,7 +68,7 @@ class Slept:
 def prepare(
     paper: Paper, batches: list[str], wanted: Wanted = WANTED, slept: Slept | None = None
 ) -> Prepared:
-    def write(given: Sequence[str]) -> None:
+    async def write(given: Sequence[str]) -> None:
         batches.extend(given)
 
     database = Database(wanted, write, open_store=paper.open, waits=(1, 2), sleep=slept or Slept())
@@ -78,7 +91,7 @@ def test_without_identities_no_statement_of_ours_is_run() -> None:
 
 
 def test_a_database_that_still_sleeps_is_waited_for() -> None:
-    paper, slept = Paper(StoreUnavailable("40613"), StoreUnavailable("40613"), ["0001"]), Slept()
+    paper, slept = Paper(StoreUnavailable("40613"), OutcomeUnknown("no answer"), ["0001"]), Slept()
     assert prepare(paper, [], slept=slept).applied == ["0001"]
     assert slept.seconds == [1, 2]
 
@@ -96,10 +109,16 @@ def test_waiting_ends_and_says_how_to_go_on() -> None:
 
 def test_a_firewall_that_refuses_is_not_waited_for() -> None:
     refusal = "Client with IP address '203.0.113.7' is not allowed to access the server. (40615)"
-    paper, slept = Paper(StoreUnavailable(refusal)), Slept()
+    paper, slept = Paper(ConfigurationError(refusal)), Slept()
     with pytest.raises(NotProvisioned, match=r"203\.0\.113\.7.* Run this again with --allow-ip"):
         prepare(paper, [], slept=slept)
     assert slept.seconds == []
+
+
+def test_a_rule_that_is_made_but_not_in_force_yet_is_waited_for() -> None:
+    refusal = "Client with IP address '203.0.113.7' is not allowed to access the server. (40615)"
+    wanted = replace(WANTED, rules=(allowed("203.0.113.0/24"),))
+    assert prepare(Paper(ConfigurationError(refusal), ["0001"]), [], wanted).applied == ["0001"]
 
 
 def test_a_schema_that_is_too_new_is_not_waited_for() -> None:
@@ -114,76 +133,80 @@ def test_a_store_that_cannot_be_opened_is_known_before_anything_is_done() -> Non
         raise ConfigurationError(f"no store is known for {url}", setting="store")
 
     with pytest.raises(ConfigurationError, match="store: no store is known for mssql://jobs"):
-        Database(WANTED, lambda batches: None, open_store=open_nothing)
+        Database(WANTED, _nothing, open_store=open_nothing)
 
 
 def test_a_store_without_a_schema_is_refused() -> None:
     paper = Paper()
     paper.migrations = None
     with pytest.raises(ConfigurationError, match="has no schema to make"):
-        Database(WANTED, lambda batches: None, open_store=paper.open)
+        Database(WANTED, _nothing, open_store=paper.open)
 
 
-class Driver:
-    """Stands in for mssql-python."""
-
-    class Error(Exception):
-        pass
-
-    class OperationalError(Error):
-        pass
+class Line:
+    """A connection of a driver; it takes every batch, until it is told what to raise."""
 
     def __init__(self) -> None:
-        self.connected: list[tuple[str, dict[str, Any]]] = []
         self.executed: list[str] = []
-        self.closed = 0
-        self.error: Exception | None = None
+        self.tokens: list[str | None] = []
+        self.closed = threading.Event()
+        self.fault: Fault | None = None
+        self.raw = self
+        self.name = "line"
 
-    def connect(self, address: str, **options: Any) -> Any:
-        self.connected.append((address, options))
+    def connect(self, address: Address, token: str | None, patience: float | None) -> "Line":
+        assert (address.user, address.password, address.encrypt) == ("", "", True)
+        self.tokens.append(token)
         return self
 
-    def __enter__(self) -> Self:
-        return self
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[list[Row]]:
+        if self.fault is not None:
+            raise self.fault
+        self.executed.append(sql)
+        return []
 
-    def __exit__(self, *_: object) -> None:
-        self.closed += 1
+    def begin(self) -> None: ...
 
-    def execute(self, batch: str) -> Any:
-        if self.error is not None:
-            raise self.error
-        self.executed.append(batch)
-        return SimpleNamespace(close=lambda: None)
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def is_alive(self, rested: float) -> bool:
+        return True
+
+    def interrupt(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed.set()
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    driver = Driver()
-    monkeypatch.setitem(sys.modules, "mssql_python", cast(Any, driver))
-    return driver
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    line = Line()
+    monkeypatch.setattr("holdfast.stores.mssql.connecting.driver_named", lambda name: line)
+    monkeypatch.setattr("holdfast.stores.mssql.credential._source", lambda client_id: StubCredential())
+    return line
 
 
-def test_statements_are_run_with_a_token_and_without_a_password(driver: Driver) -> None:
-    credential = StubCredential()
-    run_sql(WANTED, credential)(["one", "two"])
-    ((address, options),) = driver.connected
-    assert address == "Server=jobs.database.windows.net;Database=holdfast;Encrypt=yes;"
-    assert options == {"autocommit": True, "token_provider": credential}
-    assert driver.executed == ["one", "two"]
-    assert driver.closed == 1
+def test_statements_are_run_with_a_token_and_without_a_password(line: Line) -> None:
+    asyncio.run(_run(["one", "two"]))
+    assert line.executed == ["one", "two"]
+    assert line.tokens == [StubCredential().get_token().token]
+    assert line.closed.wait(10)
 
 
-def test_what_may_pass_is_told_apart_from_what_stays(driver: Driver) -> None:
-    driver.error = driver.OperationalError("gone away")
-    with pytest.raises(StoreUnavailable, match="gone away"):
-        run_sql(WANTED, StubCredential())(["one"])
-    driver.error = driver.Error("Principal 'x' could not be found")
-    with pytest.raises(NotProvisioned, match="could not be found"):
-        run_sql(WANTED, StubCredential())(["one"])
-    assert driver.closed == 2
+def test_a_statement_that_is_refused_is_told_as_the_store_tells_it(line: Line) -> None:
+    line.fault = Fault("Principal 'x' could not be found", number=33130)
+    with pytest.raises(StoreError, match=r"jobs.*/holdfast: Principal 'x' could not be found \(33130\)"):
+        asyncio.run(_run(["one"]))
+    assert line.closed.wait(10)
+
+
+async def _run(batches: list[str]) -> None:
+    await run_sql(WANTED)(batches)
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mssql_python", cast(Any, None))
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[azure,sqlserver\]'"):
-        run_sql(WANTED, StubCredential())
+    monkeypatch.setitem(sys.modules, "holdfast.stores.mssql.mssql_python_driver", cast(Any, None))
+    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[sqlserver\]'"):
+        run_sql(WANTED)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from holdfast.azure.cloud import Credential
 from holdfast.azure.errors import NotProvisioned
 from holdfast.azure.users import role_sql, user_sql
-from holdfast.azure.wanted import Wanted
-from holdfast.model.errors import ConfigurationError, HoldfastError, StoreUnavailable
+from holdfast.azure.wanted import Rule, Wanted, is_allowed
+from holdfast.model.errors import ConfigurationError, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.store import Store
 from holdfast.stores import open_store
 
@@ -21,11 +20,11 @@ T = TypeVar("T")
 WAITS: Final = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 30.0)
 """Seconds between trials: a database that sleeps wakes in a minute, a new firewall rule may take longer."""
 
-_REFUSED = ("40615", "is not allowed to access the server")
+_REFUSED = re.compile(r"(?:IP address .([0-9.]+).)? is not allowed to access the server")
 
 OpenStore = Callable[[str], Store]
-RunSql = Callable[[Sequence[str]], None]
-"""Runs batches of T-SQL as the administrator, in turn; raises StoreUnavailable if they may be run again."""
+RunSql = Callable[[Sequence[str]], Awaitable[None]]
+"""Runs batches of T-SQL as the administrator, one after the other. What it raises is as a store raises it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Database:
                 batches = [role_sql(), *(user_sql(identity) for identity in identities)]
                 await self._patiently(
                     f"make users for {', '.join(identities)}",
-                    lambda: asyncio.to_thread(self._run_sql, batches),
+                    lambda: self._run_sql(batches),
                 )
         finally:
             await self._store.close()
@@ -78,7 +77,7 @@ class Database:
             try:
                 return await work()
             except HoldfastError as error:
-                pause = next(waits, None) if _may_pass(error) else None
+                pause = next(waits, None) if _may_pass(error, self._wanted.rules) else None
                 if pause is None:
                     raise NotProvisioned(self._told(what, error)) from error
             await self._sleep(pause)
@@ -90,25 +89,22 @@ class Database:
         return f"{words}. Run this again to go on"
 
 
-def run_sql(wanted: Wanted, credential: Credential) -> RunSql:
-    """Runs T-SQL in the database through mssql-python, signed in with the credential."""
-    try:
-        driver: Any = import_module("mssql_python")
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"--identity needs the package {error.name}: pip install 'holdfast[azure,sqlserver]'"
-        ) from error
+def run_sql(wanted: Wanted) -> RunSql:
+    """Runs T-SQL in the database as the store itself does, signed in without a password."""
+    from holdfast.stores.mssql.address import parse  # noqa: PLC0415  a driver, which not everybody needs
+    from holdfast.stores.mssql.connecting import Connecting  # noqa: PLC0415
+    from holdfast.stores.mssql.database import Database as Connections  # noqa: PLC0415
 
-    def run(batches: Sequence[str]) -> None:
-        address = f"Server={wanted.host};Database={wanted.database};Encrypt=yes;"
+    address = parse(wanted.url)
+    connecting = Connecting(address)
+
+    async def run(batches: Sequence[str]) -> None:
+        connections = Connections(address, connecting)
         try:
-            with driver.connect(address, autocommit=True, token_provider=credential) as connection:
-                for batch in batches:
-                    connection.execute(batch).close()
-        except driver.OperationalError as error:
-            raise StoreUnavailable(str(error)) from error
-        except driver.Error as error:
-            raise NotProvisioned(str(error)) from error
+            for batch in batches:
+                await connections.execute(batch, writes=True)
+        finally:
+            await connections.close()
 
     return run
 
@@ -118,8 +114,12 @@ def _unmigrated(url: str) -> Store:
 
 
 def _is_refused(error: HoldfastError) -> bool:
-    return any(sign in str(error) for sign in _REFUSED)
+    return _REFUSED.search(str(error)) is not None
 
 
-def _may_pass(error: HoldfastError) -> bool:
-    return isinstance(error, StoreUnavailable) and not _is_refused(error)
+def _may_pass(error: HoldfastError, rules: Sequence[Rule]) -> bool:
+    """Whether the same may work a little later; nothing that is done here harms when it is done twice."""
+    refused = _REFUSED.search(str(error))
+    if refused is None:
+        return isinstance(error, StoreUnavailable | OutcomeUnknown)
+    return refused[1] is not None and any(is_allowed(refused[1], rule) for rule in rules)

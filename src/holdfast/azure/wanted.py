@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import Final
 
 from holdfast.model.errors import ConfigurationError
@@ -137,6 +137,10 @@ def allowed(text: str) -> Rule:
         )
     name = re.sub(r"[^0-9]", "-", str(network).removesuffix("/32"))
     return Rule(f"allow-{name}", str(network.network_address), str(network.broadcast_address))
+
+
+def is_allowed(address: str, rule: Rule) -> bool:
+    return IPv4Address(rule.start) <= IPv4Address(address) <= IPv4Address(rule.end)
 
 
 def check_group(name: str) -> None:

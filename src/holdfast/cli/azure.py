@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ def provision(**given: Any) -> None:
     if asked.as_json and not asked.yes:
         raise WrongUse("--json asks no questions; add --yes.")
     login = _credential()
-    database = _database(wanted, login)
+    database = _database(wanted)
     with _cloud(login, wanted.subscription) as cloud:
         administrator = _known(named, cloud.token())
         with progress("looking at what is there", None):
@@ -178,6 +179,8 @@ def destroy(subscription: str, group: str, typed: str | None, as_json: bool) -> 
 
 
 def _credential() -> Credential:
+    # What the SDK logs when nobody is signed in, our error says in one line.
+    logging.getLogger("azure").addHandler(logging.NullHandler())
     return credential()
 
 
@@ -185,9 +188,9 @@ def _cloud(login: Credential, subscription: str) -> Cloud:
     return Cloud(login, subscription)
 
 
-def _database(wanted: Wanted, login: Credential) -> Database:
+def _database(wanted: Wanted) -> Database:
     """Opened before anything is made: what keeps it from working should be known by then."""
-    return Database(wanted, run_sql(wanted, login) if wanted.identities else lambda batches: None)
+    return Database(wanted, run_sql(wanted))
 
 
 def _known(named: Administrator | None, token: str) -> Administrator:

@@ -26,6 +26,7 @@ _REFUSED = frozenset(
         262,
         297,
         300,
+        911,  # no such database
         916,  # no user in the database
         18452,
         _LOGIN_FAILED,
@@ -113,6 +114,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"lock request time ?out period exceeded|due to lock timeout", 1222),
         (r"cannot obtain a lock resource", 1204),
         (r"cannot open database", _NO_DATABASE),
+        (r"database .* does not exist", 911),
         (r"cannot open server", 40532),
         (r"login failed for user", _LOGIN_FAILED),
         (r"login is from an untrusted domain", 18452),
@@ -160,7 +162,7 @@ def number_of(fault: Fault) -> int | None:
     """
     number = fault.number
     if number is not None and not (number == _LOGIN_FAILED and "cannot open database" in fault.text.lower()):
-        is_strange = number > 50_000 or 0 < number < 20  # not a number of SQL Server's own
+        is_strange = number > 50_000  # not one of SQL Server's own
         return (_told(fault.text) or number) if is_strange else number
     if fault.is_lost:
         return None

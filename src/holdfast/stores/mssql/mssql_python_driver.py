@@ -1,5 +1,6 @@
 """mssql-python, as far as it is used here: Microsoft's, on its own ODBC driver. It tells no numbers."""
 
+import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Any
 from holdfast.model.errors import ConfigurationError
 from holdfast.stores.mssql.address import MSSQL_PYTHON, Address
 from holdfast.stores.mssql.driver import Connection, Fault, Row, Value, bound
+from holdfast.stores.mssql.sockets import Ends, finding, shut
 
 _driver: Any = import_module("mssql_python")
 _exceptions: Any = import_module("mssql_python.exceptions")
@@ -49,8 +51,9 @@ _LOST = frozenset(
 class MssqlPythonConnection(Connection):
     """One cursor, which keeps what it last prepared."""
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: Any, ends: Ends | None) -> None:
         self._raw = raw
+        self._ends = ends
         self._cursor = raw.cursor()
 
     @property
@@ -83,7 +86,8 @@ class MssqlPythonConnection(Connection):
         return True
 
     def interrupt(self) -> None:
-        """It has no way to end a statement whose server is silent: the thread is left to it."""
+        if self._ends is not None:
+            shut(self._ends)
 
     def close(self) -> None:
         with suppress(*_FAULTS):
@@ -100,14 +104,16 @@ class MssqlPython:
         _driver.pooling(enabled=False)
 
     def connect(self, address: Address, token: str | None, patience: float | None) -> Connection:
+        _knock(address)
         try:
-            raw = _driver.connect(
-                _connection_string(address),
-                autocommit=True,
-                timeout=ceil(address.patience),
-                native_uuid=False,
-                attrs_before={} if token is None else {_ACCESS_TOKEN: _packed(token)},
-            )
+            with finding(address.port) as found:
+                raw = _driver.connect(
+                    _connection_string(address),
+                    autocommit=True,
+                    timeout=ceil(address.patience),
+                    native_uuid=False,
+                    attrs_before={} if token is None else {_ACCESS_TOKEN: _packed(token)},
+                )
         except _FAULTS as error:
             if "Failed to load the driver" in str(error):
                 raise ConfigurationError(
@@ -116,7 +122,7 @@ class MssqlPython:
                     setting="store",
                 ) from error
             raise _fault(error, sent=False) from error
-        connection = MssqlPythonConnection(raw)
+        connection = MssqlPythonConnection(raw, found.ends)
         try:
             if patience is not None:
                 raw.timeout = ceil(patience)
@@ -125,6 +131,14 @@ class MssqlPython:
             connection.close()
             raise
         return connection
+
+
+def _knock(address: Address) -> None:
+    """Finds out that nobody listens: the driver would try until all time is over, and say a number."""
+    try:
+        socket.create_connection((address.host, address.port), address.patience).close()
+    except OSError as error:
+        raise Fault(str(error) or type(error).__name__, is_lost=True, sent=False) from error
 
 
 def _connection_string(address: Address) -> str:

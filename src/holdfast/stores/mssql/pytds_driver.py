@@ -114,7 +114,8 @@ def _row_sets(cursor: Any) -> list[list[Row]]:
 
 def _fault(error: Exception, *, sent: bool) -> Fault:
     number = getattr(error, "number", 0) or None
-    text = str(error.args[0] if error.args else "") or type(error).__name__
+    told = error if isinstance(error, OSError) or not error.args else error.args[0]
+    text = str(told) or type(error).__name__
     is_refusal = isinstance(error, _pytds.DataError)
     is_lost = number is None and not is_refusal
     return Fault(

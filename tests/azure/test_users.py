@@ -1,5 +1,7 @@
 """The T-SQL for users: whatever a name is made of, it stays a name."""
 
+from pathlib import Path
+
 import pytest
 from sqlfluff.core import Linter
 
@@ -60,3 +62,8 @@ def test_a_user_gets_the_tables_and_nothing_that_changes_them() -> None:
         "ALTER ROLE [holdfast_worker] ADD MEMBER [jobs-worker];\n"
     )
     assert "password" not in (rights + user_sql("x")).lower()
+
+
+def test_the_page_shows_what_is_run() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "azure.md").read_text()
+    assert f"```sql\n{role_sql()}{user_sql('NAME')}```" in page

@@ -61,14 +61,16 @@ class Azure:
     credential: StubCredential = field(default_factory=StubCredential)
     slept: list[float] = field(default_factory=list)
 
-    def cloud(self, credential: Any = None, subscription: str = SUBSCRIPTION) -> Cloud:
+    def cloud(
+        self, credential: Any = None, subscription: str = SUBSCRIPTION, poll_seconds: float = 0
+    ) -> Cloud:
         login = credential or self.credential
         transport = RequestsTransport()
         transport.sleep = self.slept.append
         return Cloud(
             login,
             subscription,
-            poll_seconds=0,
+            poll_seconds=poll_seconds,
             base_url=self.arm.url,
             authentication_policy=PlainBearer(login),
             transport=transport,

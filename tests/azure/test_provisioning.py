@@ -77,6 +77,12 @@ def test_long_operations_are_waited_for(azure: Azure, cloud: Cloud) -> None:
     assert asked.count("/operations/0") == 2
 
 
+def test_between_two_looks_the_command_waits_as_long_as_it_was_told(azure: Azure) -> None:
+    with azure.cloud(poll_seconds=3) as cloud:
+        provision(cloud)
+    assert set(azure.slept) == {3}
+
+
 def test_a_second_run_makes_nothing(azure: Azure, cloud: Cloud) -> None:
     provision(cloud)
     before = azure.arm.changes()
@@ -144,9 +150,12 @@ def test_a_name_that_is_taken_is_known_before_anything_is_made(azure: Azure, clo
     assert azure.arm.changes() == []
 
 
-def test_a_server_that_takes_passwords_is_refused(azure: Azure, cloud: Cloud) -> None:
+@pytest.mark.parametrize("administrators", [None, {"azureADOnlyAuthentication": False, "login": "sa"}])
+def test_a_server_that_takes_passwords_is_refused(
+    azure: Azure, cloud: Cloud, administrators: dict[str, object] | None
+) -> None:
     provision(cloud)
-    azure.arm.resources[SERVER]["properties"]["administrators"]["azureADOnlyAuthentication"] = False
+    azure.arm.resources[SERVER]["properties"]["administrators"] = administrators
     before = azure.arm.changes()
     with pytest.raises(NotProvisioned, match="server jobs-1234 is there and takes passwords"):
         provision(cloud)

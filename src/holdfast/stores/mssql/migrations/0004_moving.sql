@@ -1,0 +1,363 @@
+-- min-client: 1
+-- Whether a move that no longer applies is a repeat; a late one is remembered as superseded.
+CREATE PROCEDURE holdfast.late_v1
+    @ns int, @worker nvarchar(200), @job char(36), @token bigint, @outcome varchar(20), @if_expired bit, @is_repeat bit OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @holder nvarchar(200);
+    DECLARE @closer nvarchar(200);
+    DECLARE @told varchar(20);
+    SELECT
+        @holder = a.worker, @closer = COALESCE(a.closer, a.worker),
+        @told = CASE a.outcome WHEN 'superseded' THEN 'lost' ELSE a.outcome END
+    FROM holdfast.attempt AS a WHERE a.ns = @ns AND a.job = @job AND a.token = @token;
+    SET @is_repeat = CASE WHEN @told = @outcome AND @closer COLLATE Latin1_General_BIN2 = @worker THEN 1 ELSE 0 END;
+    IF @is_repeat = 0 AND @told = 'lost' AND @holder COLLATE Latin1_General_BIN2 = @worker AND @if_expired = 0
+        UPDATE holdfast.attempt SET outcome = 'superseded' WHERE ns = @ns AND job = @job AND token = @token;
+END
+GO
+
+-- What a start says of a lease.
+CREATE PROCEDURE holdfast.start_v1 @ns int, @worker nvarchar(200), @job char(36), @token bigint, @until bigint, @started bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    DECLARE @is_new bit = 1;
+    BEGIN TRY
+        INSERT INTO holdfast.lease (ns, job, token, worker, until, started, changes, running)
+        SELECT @ns, @job, @token, @worker, @until, @started, 1, 1
+        WHERE NOT EXISTS (
+            SELECT 1 FROM holdfast.lease AS l WITH (UPDLOCK, HOLDLOCK) WHERE l.ns = @ns AND l.job = @job AND l.token = @token);
+        SET @is_new = @@ROWCOUNT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() NOT IN (2601, 2627)
+            THROW;
+        SET @is_new = 0;
+    END CATCH
+    IF @is_new = 0
+        UPDATE holdfast.lease SET running = 1, started = COALESCE(started, @started), changes = changes + 1
+        WHERE ns = @ns AND job = @job AND token = @token;
+END
+GO
+
+-- Locks the row that tells of a lease, and makes it if there is none: waits for a heartbeat that is just prolonging the
+-- lease, and keeps the next one waiting.
+CREATE PROCEDURE holdfast.hold_lease_v1 @ns int, @job char(36), @token bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+    IF @@ROWCOUNT = 0
+    BEGIN
+        BEGIN TRY
+            INSERT INTO holdfast.lease (ns, job, token, worker, until, started)
+            SELECT j.ns, j.id, j.token, j.worker, j.lease_until, j.started
+            FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker IS NOT NULL;
+        END TRY
+        BEGIN CATCH
+            IF ERROR_NUMBER() NOT IN (2601, 2627)
+                THROW;
+            UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+        END CATCH
+    END
+END
+GO
+
+-- One move of #move, the one with this n: its verdict is put there. "sources" has the states from which its path may be gone.
+-- A reclaim does not wait: whoever has the row is just ending the attempt. Nor does a start, which only the lease needs to
+-- know: its own handler may be ending the attempt in a transaction that stays open for long.
+CREATE PROCEDURE holdfast.move_v1 @ns int, @worker nvarchar(200), @now bigint, @n int, @bytes varbinary(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @job char(36);
+    DECLARE @token bigint;
+    DECLARE @sources varchar(10);
+    DECLARE @to tinyint;
+    DECLARE @outcome varchar(20);
+    DECLARE @elapsed bigint;
+    DECLARE @if_expired bit;
+    DECLARE @children nvarchar(max);
+    DECLARE @events nvarchar(max);
+    DECLARE @holder nvarchar(200);
+    DECLARE @state tinyint;
+    DECLARE @until bigint;
+    DECLARE @started bigint;
+    DECLARE @queue nvarchar(200);
+    DECLARE @task nvarchar(200);
+    DECLARE @limit_key nvarchar(200);
+    DECLARE @sequence nvarchar(200);
+    DECLARE @key nvarchar(200);
+    DECLARE @is_fit bit = 0;
+    SELECT
+        @job = m.job, @token = m.token, @sources = m.sources, @to = m.to_state, @outcome = m.outcome, @elapsed = m.elapsed,
+        @if_expired = m.if_expired, @children = m.children, @events = m.events
+    FROM #move AS m WHERE m.n = @n;
+    UPDATE #move SET verdict = 'r' WHERE n = @n;
+    IF @if_expired = 1
+    BEGIN
+        UPDATE j SET seq = j.seq
+        FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker IS NOT NULL;
+        IF @@ROWCOUNT > 0
+            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+    END
+    ELSE IF @outcome IS NOT NULL
+        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
+    SELECT
+        @holder = v.worker, @state = v.state, @until = v.lease_until, @started = COALESCE(v.started, @now - @elapsed),
+        @queue = v.queue, @task = v.task, @limit_key = v.limit_key, @sequence = v.sequence, @key = v.job_key,
+        @is_fit = CASE
+            WHEN CHARINDEX(CAST(v.state AS varchar(1)), @sources) = 0 THEN 0
+            WHEN @if_expired = 1 AND v.lease_until > @now THEN 0
+            WHEN @if_expired = 0 AND v.worker <> @worker COLLATE Latin1_General_BIN2 THEN 0
+            WHEN @outcome IS NULL AND v.lease_until <= @now THEN 0
+            ELSE 1 END
+    FROM holdfast.live AS v WHERE v.ns = @ns AND v.id = @job AND v.token = @token AND v.worker IS NOT NULL;
+    IF @outcome IS NULL
+    BEGIN
+        IF @is_fit = 1
+        BEGIN
+            SET @started = COALESCE(@started, @now);
+            EXEC holdfast.start_v1 @ns, @holder, @job, @token, @until, @started;
+            -- If that waited for a reclaim, the job is gone by now.
+            UPDATE #move SET verdict = 'a' WHERE n = @n AND EXISTS (
+                SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker = @worker);
+        END
+        ELSE IF @state = 2 AND @holder COLLATE Latin1_General_BIN2 = @worker AND @sources <> ''
+            UPDATE #move SET verdict = 'a' WHERE n = @n;
+        RETURN;
+    END
+    IF @is_fit = 0
+    BEGIN
+        EXEC holdfast.late_v1 @ns, @worker, @job, @token, @outcome, @if_expired, @is_fit OUTPUT;
+        IF @is_fit = 1
+            UPDATE #move SET verdict = 'a' WHERE n = @n;
+        RETURN;
+    END
+    UPDATE #move SET verdict = 'a' WHERE n = @n;
+    INSERT INTO holdfast.attempt (ns, job, token, run, worker, closer, started, finished, outcome, reason, error)
+    SELECT
+        @ns, j.id, j.token, j.run, j.worker, CASE WHEN j.worker <> @worker THEN @worker END, @started, @now, m.outcome, m.reason,
+        m.error
+    FROM #move AS m
+    INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = m.job
+    WHERE m.n = @n;
+    IF @to IN (0, 5)
+        UPDATE j SET
+            state = m.to_state, version = v.version + 1, due = COALESCE(@now + m.delay, j.due),
+            rank = CASE WHEN j.fair_key IS NULL THEN COALESCE(@now + m.delay, j.due) ELSE j.rank END,
+            ready = CASE WHEN COALESCE(@now + m.delay, j.due) <= @now THEN 1 ELSE 0 END, worker = NULL, seq = NULL,
+            lease_until = NULL, started = @started, cancel_asked = v.cancel_asked, progress = v.progress,
+            progress_note = v.progress_note, failures = m.failures, lost = m.lost, suspect = m.suspect, reason = m.reason,
+            error = m.error, result = m.result
+        FROM holdfast.job AS j
+        INNER JOIN #move AS m ON m.n = @n AND m.job = j.id
+        INNER JOIN holdfast.live AS v ON v.ns = j.ns AND v.id = j.id
+        WHERE j.ns = @ns;
+    ELSE
+    BEGIN
+        INSERT INTO holdfast.done (
+            ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version,
+            token, lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, reason, error,
+            result, limit_key, fair_key, sequence, place, halts, after_any, expires, unmet)
+        SELECT
+            v.ns, v.id, v.task, v.queue, v.payload, m.to_state, v.priority, v.due, v.rank, v.created, @now, v.run, m.failures,
+            m.lost, m.suspect, v.version + 1, v.token, v.lease, v.timeout, v.retry, v.headers, v.job_key, v.tags, @started,
+            v.cancel_asked, v.progress, v.progress_note, m.reason, m.error, m.result, v.limit_key, v.fair_key, v.sequence,
+            v.place, v.halts, v.after_any, v.expires, v.unmet
+        FROM #move AS m
+        INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = m.job
+        WHERE m.n = @n;
+        DELETE FROM holdfast.job WHERE ns = @ns AND id = @job;
+        INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, @queue, @to, 1);
+        IF @key IS NOT NULL
+            DELETE FROM holdfast.job_key
+            WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
+    END
+    EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+    IF @children IS NOT NULL
+    BEGIN
+        DELETE FROM #new;
+        EXEC holdfast.open_new_v1 @now, @children, @bytes;
+        EXEC holdfast.add_new_v1 @ns, @now;
+    END
+    IF @events IS NOT NULL
+        EXEC holdfast.append_v1 @ns, @now, @events, @bytes;
+END
+GO
+
+-- The same, for one that somebody may have locked for long: it is then refused alone.
+CREATE PROCEDURE holdfast.try_move_v1 @ns int, @worker nvarchar(200), @now bigint, @n int, @bytes varbinary(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        EXEC holdfast.move_v1 @ns, @worker, @now, @n, @bytes;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222
+            THROW;
+        UPDATE #move SET verdict = 'r' WHERE n = @n;
+    END CATCH
+END
+GO
+
+-- Notes that the jobs of #gone ended, where something may have waited for that.
+CREATE PROCEDURE holdfast.note_gone_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+        INSERT INTO holdfast.note (ns, job, is_new, queue, task, limit_key, sequence)
+        SELECT @ns, g.id, 0, g.queue, g.task, g.limit_key, g.sequence FROM #gone AS g;
+END
+GO
+
+-- Those successes of #move that have nothing to tell but their results, all at once.
+CREATE PROCEDURE holdfast.complete_v1 @ns int, @worker nvarchar(200), @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    SELECT TOP (0) * INTO #gone FROM holdfast.job;
+    BEGIN TRY
+        DELETE FROM j
+        OUTPUT deleted.* INTO #gone
+        FROM holdfast.job AS j WITH (ROWLOCK)
+        INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
+        WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
+    END TRY
+    BEGIN CATCH
+        -- One of them is locked for long; the others are then done one by one.
+        IF ERROR_NUMBER() <> 1222
+            THROW;
+        RETURN;
+    END CATCH
+    INSERT INTO holdfast.done (
+        ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version, token,
+        lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, result, limit_key,
+        fair_key, sequence, place, halts, after_any, expires, unmet)
+    SELECT
+        g.ns, g.id, g.task, g.queue, g.payload, 3, g.priority, g.due, g.rank, g.created, @now, g.run, 0, 0, 0,
+        g.version + COALESCE(l.changes, 0) + 1, g.token, g.lease, g.timeout, g.retry, g.headers, g.job_key, g.tags,
+        COALESCE(l.started, @now - m.elapsed), CASE WHEN g.cancel_asked = 1 OR l.cancel_asked = 1 THEN 1 ELSE 0 END,
+        CASE WHEN l.job IS NULL THEN g.progress ELSE l.progress END,
+        CASE WHEN l.job IS NULL THEN g.progress_note ELSE l.progress_note END, m.result, g.limit_key, g.fair_key, g.sequence,
+        g.place, g.halts, g.after_any, g.expires, g.unmet
+    FROM #gone AS g
+    INNER JOIN #move AS m ON m.job = g.id AND m.token = g.token AND m.is_plain = 1
+    LEFT JOIN holdfast.lease AS l ON l.ns = g.ns AND l.job = g.id AND l.token = g.token;
+    INSERT INTO holdfast.attempt (ns, job, token, run, worker, started, finished, outcome)
+    SELECT d.ns, d.id, d.token, d.run, @worker, d.started, @now, 'success'
+    FROM #gone AS g
+    INNER JOIN holdfast.done AS d ON d.ns = g.ns AND d.id = g.id;
+    INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT g.ns, g.queue, 3, COUNT(*) FROM #gone AS g GROUP BY g.ns, g.queue;
+    DELETE FROM holdfast.job_key
+    WHERE ns = @ns AND (until IS NULL OR until <= @now) AND name IN (SELECT g.job_key FROM #gone AS g)
+        AND job IN (SELECT g.id FROM #gone AS g);
+    UPDATE #move SET verdict = 'a'
+    WHERE is_plain = 1 AND EXISTS (SELECT 1 FROM #gone AS g WHERE g.id = #move.job AND g.token = #move.token);
+    EXEC holdfast.note_gone_v1 @ns;
+END
+GO
+
+-- Moves in order; @verdicts has a letter for each, "a" if it was accepted, "r" if it was refused.
+CREATE PROCEDURE holdfast.moves_v1
+    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @verdicts varchar(max) OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @n int;
+    CREATE TABLE #new (
+        n int NOT NULL PRIMARY KEY,
+        id char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+        task nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+        queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
+        priority bigint NOT NULL,
+        due bigint NOT NULL,
+        rank bigint NOT NULL,
+        place bigint NULL,
+        job_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+        key_ttl bigint NULL,
+        tags nvarchar(max) NULL,
+        lease bigint NULL,
+        timeout bigint NULL,
+        payload varbinary(max) NOT NULL,
+        retry varbinary(max) NULL,
+        headers varbinary(max) NULL,
+        limit_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+        fair_key nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+        sequence nvarchar(200) COLLATE Latin1_General_BIN2 NULL,
+        halts bit NULL,
+        after_json nvarchar(max) NULL,
+        after_any bit NULL,
+        before_id char(36) COLLATE Latin1_General_BIN2 NULL,
+        held bit NULL,
+        expires bigint NULL,
+        joined bit NOT NULL,
+        stood char(36) COLLATE Latin1_General_BIN2 NULL,
+        stood_by varchar(3) NULL
+    );
+    CREATE TABLE #move (
+        n int NOT NULL PRIMARY KEY,
+        job char(36) COLLATE Latin1_General_BIN2 NOT NULL,
+        token bigint NOT NULL,
+        sources varchar(10) NOT NULL,
+        to_state tinyint NOT NULL,
+        outcome varchar(20) NULL,
+        elapsed bigint NULL,
+        delay bigint NULL,
+        failures int NOT NULL,
+        lost int NOT NULL,
+        suspect bit NOT NULL,
+        reason nvarchar(max) NULL,
+        error nvarchar(max) NULL,
+        result varbinary(max) NULL,
+        if_expired bit NOT NULL,
+        is_plain bit NOT NULL,
+        children nvarchar(max) NULL,
+        events nvarchar(max) NULL,
+        verdict char(1) NULL
+    );
+    INSERT INTO #move (
+        n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
+        is_plain, children, events)
+    SELECT
+        j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, j.reason,
+        j.error, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.children, j.events
+    FROM OPENJSON(@moves) WITH (
+        n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
+        outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
+        lost int '$.lost', suspect bit '$.suspect', reason nvarchar(max) '$.reason', error nvarchar(max) '$.error',
+        result_at int '$.result_at', result_size int '$.result_size', if_expired bit '$.if_expired', is_plain bit '$.is_plain',
+        children nvarchar(max) '$.children' AS JSON, events nvarchar(max) '$.events' AS JSON
+    ) AS j;
+    IF EXISTS (SELECT 1 FROM #move AS m WHERE m.is_plain = 1)
+        EXEC holdfast.complete_v1 @ns, @worker, @now;
+    SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
+    WHILE @n IS NOT NULL
+    BEGIN
+        EXEC holdfast.try_move_v1 @ns, @worker, @now, @n, @bytes;
+        SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
+    END
+    SELECT @verdicts = STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
+END
+GO
+
+-- One move as part of the caller's transaction; it does not wait for anybody but whoever has the job.
+CREATE PROCEDURE holdfast.move_in_v1 @ns int, @worker nvarchar(200), @moves nvarchar(max), @bytes varbinary(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @now bigint = holdfast.now_v1();
+    DECLARE @verdicts varchar(max);
+    EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @verdicts OUTPUT;
+    SELECT @verdicts AS verdicts;
+END
+GO

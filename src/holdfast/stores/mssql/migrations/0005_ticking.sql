@@ -1,0 +1,162 @@
+-- min-client: 1
+-- Enters a call that may end or claim jobs: takes the flow lock, shared where nothing is held back, alone where something may
+-- be, and says which; @is_late if it is not to be had soon.
+CREATE PROCEDURE holdfast.enter_flow_v1 @ns int, @timeout int, @flows bit OUTPUT, @is_late bit OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @got bit;
+    SET @flows = CASE WHEN EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns) THEN 1 ELSE 0 END;
+    SET @is_late = 0;
+    IF @flows = 0
+    BEGIN
+        EXEC holdfast.take_flow_v1 @ns, 'Shared', @timeout, @got OUTPUT;
+        IF @got = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+            RETURN;
+        SET @flows = 1;
+    END
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', @timeout, @got OUTPUT;
+    IF @got = 0
+        SET @is_late = 1;
+END
+GO
+
+-- Claims ready jobs of one queue in order, passing over those that somebody has; @got tells how many.
+CREATE PROCEDURE holdfast.claim_v1
+    @ns int, @worker nvarchar(200), @seq bigint, @queue nvarchar(200), @turn int, @limit int, @lease bigint, @now bigint,
+    @got int OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    UPDATE holdfast.job WITH (ROWLOCK) SET
+        state = 1, ready = NULL, run = run + 1, version = version + 1,
+        token = CASE WHEN token >= @now THEN token + 1 ELSE @now END, worker = @worker, seq = @seq,
+        lease_until = @now + COALESCE(lease, @lease), started = NULL, reason = NULL, progress = NULL, progress_note = NULL
+    OUTPUT inserted.id, @turn INTO #claimed (id, turn)
+    WHERE ns = @ns AND ready = 1 AND id IN (
+        SELECT TOP (@limit) i.id
+        FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
+        ORDER BY i.priority, i.rank, i.id);
+    SET @got = @@ROWCOUNT;
+END
+GO
+
+-- Makes jobs of the queue ready that are due now, passing over those that somebody has.
+CREATE PROCEDURE holdfast.promote_v1 @ns int, @queue nvarchar(200), @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    UPDATE holdfast.job WITH (ROWLOCK) SET ready = 1
+    WHERE ns = @ns AND ready = 0 AND id IN (
+        SELECT TOP (2000) i.id
+        FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 0 AND i.due <= @now
+        ORDER BY i.due);
+END
+GO
+
+-- The tick: moves, then promotion and claim of what is wanted. Gives the claimed jobs; what the worker holds that was asked to
+-- stop; which of the wanted queues (1) and tasks (2) are paused; and at last how things stand.
+CREATE PROCEDURE holdfast.tick_v1
+    @ns int, @worker nvarchar(200), @seq bigint, @moves nvarchar(max), @bytes varbinary(max), @queues nvarchar(max),
+    @tasks nvarchar(max), @limit int, @lease bigint, @repeat bit
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET LOCK_TIMEOUT 1000;
+    DECLARE @now bigint;
+    DECLARE @flows bit;
+    DECLARE @is_late bit;
+    DECLARE @freed int = 0;
+    DECLARE @verdicts varchar(max) = '';
+    DECLARE @left int = @limit;
+    DECLARE @got int;
+    DECLARE @turn int;
+    DECLARE @queue nvarchar(200);
+    DECLARE @next bigint;
+    DECLARE @opens bigint;
+    DECLARE @is_registered bit;
+    CREATE TABLE #claimed (id char(36) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, turn int NOT NULL);
+    CREATE TABLE #task (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
+    CREATE TABLE #wanted (
+        turn int NOT NULL PRIMARY KEY, name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, paused bit NOT NULL);
+    BEGIN TRANSACTION;
+    EXEC holdfast.enter_flow_v1 @ns, 1000, @flows OUTPUT, @is_late OUTPUT;
+    SET @now = holdfast.now_v1();
+    IF @moves IS NOT NULL
+        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @verdicts OUTPUT;
+    IF @flows = 1 AND @is_late = 0
+        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+    SET @is_registered = CASE WHEN EXISTS (
+        SELECT 1 FROM holdfast.worker AS w WHERE w.ns = @ns AND w.id = @worker AND w.live_until > @now) THEN 1 ELSE 0 END;
+    IF @queues IS NOT NULL
+    BEGIN
+        INSERT INTO #task (name) SELECT DISTINCT t.value COLLATE Latin1_General_BIN2 FROM OPENJSON(@tasks) AS t;
+        INSERT INTO #wanted (turn, name, paused)
+        SELECT w.turn, w.name, CASE WHEN p.paused = 1 THEN 1 ELSE 0 END
+        FROM (
+            SELECT MIN(CAST(q.[key] AS int)) AS turn, q.value COLLATE Latin1_General_BIN2 AS name
+            FROM OPENJSON(@queues) AS q GROUP BY q.value COLLATE Latin1_General_BIN2
+        ) AS w
+        LEFT JOIN holdfast.queue AS p ON p.ns = @ns AND p.name = w.name;
+        IF @repeat = 1
+        BEGIN
+            INSERT INTO #claimed (id, turn)
+            SELECT j.id, 0 FROM holdfast.job AS j WHERE j.ns = @ns AND j.worker = @worker AND j.seq = @seq;
+            IF @@ROWCOUNT > 0
+                SET @left = 0;
+        END
+        IF @is_registered = 0 OR @is_late = 1
+            SET @left = 0;
+        SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0;
+        WHILE @turn IS NOT NULL
+        BEGIN
+            SELECT @queue = w.name FROM #wanted AS w WHERE w.turn = @turn;
+            EXEC holdfast.promote_v1 @ns, @queue, @now;
+            IF @left > 0
+            BEGIN
+                IF @flows = 1
+                    EXEC holdfast.claim_flow_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                ELSE
+                    EXEC holdfast.claim_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                SET @left = @left - @got;
+            END
+            SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0 AND w.turn > @turn;
+        END
+        SELECT @next = MIN(j.due) - @now
+        FROM holdfast.job AS j
+        INNER JOIN #wanted AS w ON w.name = j.queue AND w.paused = 0
+        WHERE j.ns = @ns AND j.ready = 0;
+        IF @next < 0
+            SET @next = 0;
+        IF @is_late = 1
+            SET @next = 0;
+        ELSE IF @flows = 1
+        BEGIN
+            EXEC holdfast.opens_v1 @ns, @now, @left, @opens OUTPUT;
+            IF @next IS NULL OR @opens < @next
+                SET @next = COALESCE(@opens, @next);
+        END
+    END
+    SELECT
+        v.id, v.task, v.queue, v.payload, v.state, v.priority, v.due, v.created, v.run, v.failures, v.lost, v.suspect, v.version,
+        v.token, v.worker, v.lease_until, v.lease, v.timeout, v.retry, v.headers, v.job_key, v.tags, v.started, v.finished,
+        v.cancel_asked, v.progress, v.progress_note, v.reason, v.error, v.result, v.limit_key, v.fair_key, v.rank, v.sequence,
+        v.halts, v.after_any, v.expires, v.unmet, v.gate
+    FROM #claimed AS c
+    INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = c.id
+    ORDER BY c.turn, v.priority, v.rank, v.id;
+    SELECT v.id, v.token FROM holdfast.live AS v
+    WHERE v.ns = @ns AND v.worker = @worker AND v.cancel_asked = 1 ORDER BY v.id;
+    SELECT 1 AS kind, w.name FROM #wanted AS w WHERE w.paused = 1
+    UNION ALL
+    SELECT 2, t.name FROM #task AS t
+    WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
+    SELECT
+        @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
+        CASE WHEN @freed > 0 AND @left = 0 THEN 1 ELSE 0 END AS freed;
+    COMMIT TRANSACTION;
+END
+GO

@@ -1,4 +1,4 @@
-"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, Redis, and those of other packages.
+"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, SQL Server, Redis, and those of others.
 
 Each is opened by its URL; `open_store` imports it when it is asked for. `partition://` makes one of several.
 What a store must do is written in `holdfast.store`, and checked by `holdfast.testing.conformance`.
@@ -22,14 +22,21 @@ _REDIS = [
     for name in ("redis", "rediss", "valkey", "valkeys")
     for way in ("", "+sentinel", "+cluster", "+unix")
 ]
+_MSSQL = ("mssql", "mssql+mssqlpython", "mssql+pytds")
 _BUILT_IN = {
     "memory": ("holdfast.stores.memory", "MemoryStore"),
     "sqlite": ("holdfast.stores.sqlite", "SqliteStore"),
     "postgresql": ("holdfast.stores.postgres", "PostgresStore"),
     "postgres": ("holdfast.stores.postgres", "PostgresStore"),
+    **dict.fromkeys(_MSSQL, ("holdfast.stores.mssql", "MssqlStore")),
     **dict.fromkeys(_REDIS, ("holdfast.stores.redis", "RedisStore")),
 }
-_NETWORKED = {"postgresql": "postgres", "postgres": "postgres", **dict.fromkeys(_REDIS, "redis")}
+_NETWORKED = {
+    "postgresql": "postgres",
+    "postgres": "postgres",
+    **dict.fromkeys(_MSSQL, "sqlserver"),
+    **dict.fromkeys(_REDIS, "redis"),
+}
 """Those between whom and us much can happen, with the extra that installs what they need."""
 
 

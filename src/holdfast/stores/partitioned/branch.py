@@ -16,6 +16,7 @@ from holdfast.store import (
     Session,
     Store,
 )
+from holdfast.store.circuit import Guarded
 
 
 def named(error: StoreError, partition: str) -> StoreError:
@@ -157,6 +158,7 @@ class PartStore:
         self.inner = store
         self.migrations = store.migrations
         self.transactions = store.transactions
+        self.circuit = store.circuit if isinstance(store, Guarded) else None
 
     async def connect(self, namespace: str) -> Session:
         branch = Branch(self.partition, self.inner, namespace)

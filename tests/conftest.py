@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import signal
 
 import pytest
@@ -29,3 +30,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     arguments = {name: value for name, value in pyfuncitem.funcargs.items() if name in wanted}
     asyncio.run(pyfuncitem.obj(**arguments))
     return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says whether there was a SQL Server: none can be provided, and what did not run shall not seem to have."""
+    named = os.environ.get("HOLDFAST_TEST_SQLSERVER")
+    terminalreporter.write_line(
+        "SQL Server: run on the server named by HOLDFAST_TEST_SQLSERVER"
+        if named
+        else "SQL Server: not run (HOLDFAST_TEST_SQLSERVER names none)"
+    )

@@ -2,17 +2,25 @@
 
 from collections.abc import Sequence
 
-from msgspec.structs import asdict
+from msgspec.structs import astuple
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
 from holdfast.model.lifecycle import State
 from holdfast.stores.bell import Bell
 from holdfast.stores.mssql.database import Database
+from holdfast.stores.mssql.driver import Value
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import as_json, state_of
 
-_PUT = "EXEC holdfast.put_limits_v1 ?, ?"
+_BEGIN_PUT = """
+    DECLARE @ns int = ?;
+    DECLARE @got bit;
+    BEGIN TRANSACTION;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;"""
+_PUT = "IF @got = 1 EXEC holdfast.put_limit_v1 @ns, ?, ?, ?, ?, ?, ?, ?, ?, ?;"
+_END_PUT = "COMMIT TRANSACTION; SELECT @got;"
+_AT_ONCE = 200
 _REMOVE = "EXEC holdfast.remove_limit_v1 ?, ?, ?"
 _LIMITS = """
     SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared
@@ -23,10 +31,10 @@ _USAGE = """
         CASE g.scope
             WHEN 'key' THEN (
                 SELECT COUNT(*) FROM holdfast.job AS j
-                WHERE j.ns = @ns AND j.limit_key = g.rest AND j.limit_key IS NOT NULL AND j.worker IS NOT NULL)
+                WHERE j.ns = @ns AND j.limit_key = g.rest AND j.worker IS NOT NULL)
             WHEN 'sequence' THEN (
                 SELECT COUNT(*) FROM holdfast.job AS j
-                WHERE j.ns = @ns AND j.sequence = g.rest AND j.sequence IS NOT NULL AND j.worker IS NOT NULL)
+                WHERE j.ns = @ns AND j.sequence = g.rest AND j.worker IS NOT NULL)
             WHEN 'queue' THEN (
                 SELECT COUNT(*) FROM holdfast.job AS j
                 WHERE j.ns = @ns AND j.queue = g.rest AND j.worker IS NOT NULL)
@@ -35,9 +43,11 @@ _USAGE = """
                 WHERE j.ns = @ns AND j.task = g.rest AND j.worker IS NOT NULL)
             ELSE 0 END,
         (SELECT COUNT(*) FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate = g.name)
-    FROM OPENJSON(?) WITH (
-        n int '$.n', scope varchar(10) '$.scope', rest nvarchar(200) COLLATE Latin1_General_BIN2 '$.rest',
-        name nvarchar(220) COLLATE Latin1_General_BIN2 '$.name'
+    FROM (
+        SELECT o.n, o.scope, o.rest COLLATE Latin1_General_BIN2 AS rest, o.name COLLATE Latin1_General_BIN2 AS name
+        FROM OPENJSON(?) WITH (
+            n int '$.n', scope varchar(10) '$.scope', rest nvarchar(200) '$.rest', name nvarchar(220) '$.name'
+        ) AS o
     ) AS g
     ORDER BY g.n"""
 _AWAITED = """
@@ -74,9 +84,10 @@ class MssqlFlow:
         self._bell = bell
 
     async def put(self, limits: Sequence[LimitRecord]) -> None:
-        if limits:
-            told = [{"n": n, **asdict(limit)} for n, limit in enumerate(limits)]
-            await self._write_alone(_PUT, as_json(told))
+        for first in range(0, len(limits), _AT_ONCE):
+            some = limits[first : first + _AT_ONCE]
+            sql = "\n".join([_BEGIN_PUT, *[_PUT] * len(some), _END_PUT])
+            await self._write_alone(sql, *(value for limit in some for value in _values(limit)))
 
     async def remove(self, scope: Scope, name: str) -> None:
         await self._write_alone(_REMOVE, scope.value, name)
@@ -110,13 +121,13 @@ class MssqlFlow:
 
     async def halted(self) -> dict[str, str]:
         rows = await self._database.rows(self._sql(_HALTED), self._ns)
-        return {sequence: job for sequence, job in rows}
+        return dict(rows)
 
     async def overdue(self, limit: int) -> list[str]:
         rows = await self._database.rows(self._sql(_OVERDUE), limit, self._ns)
         return [job for (job,) in rows]
 
-    async def _write_alone(self, sql: str, *parameters: str) -> None:
+    async def _write_alone(self, sql: str, *parameters: Value) -> None:
         """Writes what all claims go by, while none is under way."""
         if not await self._database.value(self._sql(sql), self._ns, *parameters):
             raise StoreUnavailable(
@@ -132,6 +143,11 @@ class MssqlFlow:
 def _as_dict(n: int, gate: str) -> dict[str, object]:
     scope, _, rest = gate.partition(":")
     return {"n": n, "scope": scope, "rest": rest, "name": gate}
+
+
+def _values(limit: LimitRecord) -> tuple[Value, ...]:
+    scope, name, *rest = astuple(limit)
+    return (scope.value, name, *rest)
 
 
 def _limit(

@@ -21,7 +21,8 @@ BEGIN
 END
 GO
 
--- Stores a limit in the place of the one with its scope and name; one that is declared replaces none that is not.
+-- Stores a limit in the place of the one with its scope and name; one that is declared replaces none that is not. Needs the
+-- lock.
 CREATE PROCEDURE holdfast.put_limit_v1
     @ns int, @scope varchar(10), @name nvarchar(200), @concurrency int, @rate bigint, @period bigint, @burst bigint,
     @paused bit, @weight float, @declared bit
@@ -41,61 +42,6 @@ BEGIN
     IF @paused = 1 OR @concurrency IS NOT NULL OR @rate IS NOT NULL
         EXEC holdfast.use_flow_v1 @ns;
     EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
-END
-GO
-
--- Stores limits in their order; 0 if the flow lock was not to be had.
-CREATE PROCEDURE holdfast.put_limits_v1 @ns int, @limits nvarchar(max)
-AS
-BEGIN
-    SET NOCOUNT ON;
-    SET XACT_ABORT ON;
-    DECLARE @got bit;
-    DECLARE @n int = -1;
-    DECLARE @scope varchar(10);
-    DECLARE @name nvarchar(200);
-    DECLARE @concurrency int;
-    DECLARE @rate bigint;
-    DECLARE @period bigint;
-    DECLARE @burst bigint;
-    DECLARE @paused bit;
-    DECLARE @weight float;
-    DECLARE @declared bit;
-    CREATE TABLE #limit (
-        n int NOT NULL PRIMARY KEY,
-        scope varchar(10) NOT NULL,
-        name nvarchar(200) NOT NULL,
-        concurrency int NULL,
-        rate bigint NULL,
-        period bigint NOT NULL,
-        burst bigint NOT NULL,
-        paused bit NOT NULL,
-        weight float NOT NULL,
-        declared bit NOT NULL
-    );
-    INSERT INTO #limit (n, scope, name, concurrency, rate, period, burst, paused, weight, declared)
-    SELECT l.n, l.scope, l.name, l.concurrency, l.rate, l.period, l.burst, l.paused, l.weight, l.declared
-    FROM OPENJSON(@limits) WITH (
-        n int '$.n', scope varchar(10) '$.scope', name nvarchar(200) '$.name', concurrency int '$.concurrency',
-        rate bigint '$.rate', period bigint '$.period', burst bigint '$.burst', paused bit '$.paused', weight float '$.weight',
-        declared bit '$.declared'
-    ) AS l;
-    BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
-    WHILE @got = 1
-    BEGIN
-        SELECT @n = MIN(l.n) FROM #limit AS l WHERE l.n > @n;
-        IF @n IS NULL
-            BREAK;
-        SELECT
-            @scope = l.scope, @name = l.name, @concurrency = l.concurrency, @rate = l.rate, @period = l.period,
-            @burst = l.burst, @paused = l.paused, @weight = l.weight, @declared = l.declared
-        FROM #limit AS l WHERE l.n = @n;
-        EXEC holdfast.put_limit_v1
-            @ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared;
-    END
-    COMMIT TRANSACTION;
-    SELECT @got AS got;
 END
 GO
 

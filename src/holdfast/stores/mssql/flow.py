@@ -44,7 +44,9 @@ _USAGE = """
             ELSE 0 END,
         (SELECT COUNT(*) FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate = g.name)
     FROM (
-        SELECT o.n, o.scope, o.rest COLLATE Latin1_General_BIN2 AS rest, o.name COLLATE Latin1_General_BIN2 AS name
+        SELECT
+            o.n, o.scope, o.rest COLLATE Latin1_General_BIN2 AS rest,
+            o.name COLLATE Latin1_General_BIN2 AS name
         FROM OPENJSON(?) WITH (
             n int '$.n', scope varchar(10) '$.scope', rest nvarchar(200) '$.rest', name nvarchar(220) '$.name'
         ) AS o

@@ -33,7 +33,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says whether there was a SQL Server: none can be provided, and what did not run shall not seem to have."""
+    """Says whether there was a SQL Server: what did not run shall not seem to have."""
     named = os.environ.get("HOLDFAST_TEST_SQLSERVER")
     terminalreporter.write_line(
         "SQL Server: run on the server named by HOLDFAST_TEST_SQLSERVER"

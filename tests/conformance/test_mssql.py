@@ -1,4 +1,4 @@
-"""The SQL Server store keeps every promise, and answers as the memory store does, on the server that is named.
+"""The SQL Server store keeps every promise, and answers as the memory store does, on a named server.
 
 Without one there is nothing to run, and the closing lines of the run say so.
 """

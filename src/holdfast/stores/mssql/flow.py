@@ -17,7 +17,7 @@ _BEGIN_PUT = """
     DECLARE @ns int = ?;
     DECLARE @got bit;
     BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;"""
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;"""
 _PUT = "IF @got = 1 EXEC holdfast.put_limit_v1 @ns, ?, ?, ?, ?, ?, ?, ?, ?, ?;"
 _END_PUT = "COMMIT TRANSACTION; SELECT @got;"
 _AT_ONCE = 200

@@ -30,7 +30,7 @@ def fetch_sync(connection: Any, sql: str, args: Sequence[Value]) -> list[list[Ro
         if cursor.fetchone()[0] == 0 and _is_autocommit(found):
             raise _none_open()
         statement, kept = bound(sql, args, mark)
-        cursor.execute(statement, tuple(kept))
+        cursor.execute(statement, tuple(_sent(found, value) for value in kept))
         return _result_sets(cursor)
     finally:
         cursor.close()
@@ -46,6 +46,15 @@ async def fetch(connection: Any, sql: str, args: Sequence[Value]) -> list[list[R
         result: list[list[Row]] = await connection.run_sync(lambda inner: fetch_sync(inner, sql, args))
         return result
     return fetch_sync(connection, sql, args)
+
+
+def _sent(connection: Any, value: Value) -> Any:
+    """The value as the driver takes it: pytds takes bytes for text, unless they say that they are none."""
+    if isinstance(value, bytes) and _is_of(connection, "pytds"):
+        from pytds import Binary  # noqa: PLC0415  the caller has it
+
+        return Binary(value)
+    return value
 
 
 def _result_sets(cursor: Any) -> list[list[Row]]:

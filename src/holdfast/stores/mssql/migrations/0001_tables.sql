@@ -7,6 +7,7 @@
 
 CREATE TABLE holdfast.namespace (
     id int IDENTITY(1, 1) NOT NULL,
+    turns bigint NOT NULL DEFAULT 0,
     name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
     CONSTRAINT holdfast_namespace_pkey PRIMARY KEY CLUSTERED (id),
     CONSTRAINT holdfast_namespace_name UNIQUE (name)

@@ -1,7 +1,7 @@
 -- min-client: 1
 -- Enters a call that may end or claim jobs: takes the flow lock, shared where nothing is held back, alone where something may
 -- be, and says which; @is_late if it is not to be had soon.
-CREATE PROCEDURE holdfast.enter_flow_v1 @ns int, @timeout int, @flows bit OUTPUT, @is_late bit OUTPUT
+CREATE PROCEDURE holdfast.enter_flow_v1 @ns int, @flows bit OUTPUT, @is_late bit OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -10,12 +10,12 @@ BEGIN
     SET @is_late = 0;
     IF @flows = 0
     BEGIN
-        EXEC holdfast.take_flow_v1 @ns, 'Shared', @timeout, @got OUTPUT;
+        EXEC holdfast.take_flow_v1 @ns, 'Shared', 1, @got OUTPUT;
         IF @got = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
             RETURN;
         SET @flows = 1;
     END
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', @timeout, @got OUTPUT;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 0
         SET @is_late = 1;
 END
@@ -83,7 +83,7 @@ BEGIN
     CREATE TABLE #wanted (
         turn int NOT NULL PRIMARY KEY, name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, paused bit NOT NULL);
     BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, 1000, @flows OUTPUT, @is_late OUTPUT;
+    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
     SET @now = holdfast.now_v1();
     IF @moves IS NOT NULL
         EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @verdicts OUTPUT;

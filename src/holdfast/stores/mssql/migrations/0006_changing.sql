@@ -145,7 +145,7 @@ BEGIN
     DECLARE @old_key nvarchar(200);
     DECLARE @held char(36);
     BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, 2000, @flows OUTPUT, @is_late OUTPUT;
+    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
     UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
     IF @@ROWCOUNT = 0
         UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
@@ -276,7 +276,7 @@ BEGIN
         id char(36) COLLATE Latin1_General_BIN2 NOT NULL, queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
         state tinyint NOT NULL);
     BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, 2000, @flows OUTPUT, @is_late OUTPUT;
+    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
     SELECT @queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence
     FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
     DELETE FROM holdfast.job

@@ -4,16 +4,30 @@
 -- takes it: it leaves notes, and whoever has the lock next settles by them. So nobody waits for the lock who has a row that its
 -- holder may wait for.
 
--- Takes the lock; @got is 0 if it is not to be had in so many milliseconds.
-CREATE PROCEDURE holdfast.take_flow_v1 @ns int, @mode varchar(9), @timeout int, @got bit OUTPUT
+-- Takes the lock, which is the row of the namespace, until the end of the transaction: together with others or alone. @got is 0
+-- if it is not to be had within the session's lock timeout, or at once if it is not to be waited for.
+CREATE PROCEDURE holdfast.take_flow_v1 @ns int, @mode varchar(9), @waits bit, @got bit OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
-    DECLARE @resource nvarchar(255) = CONCAT(N'holdfast.flow.', @ns);
-    DECLARE @answer int;
-    EXEC @answer = sp_getapplock
-        @Resource = @resource, @LockMode = @mode, @LockOwner = 'Transaction', @LockTimeout = @timeout;
-    SET @got = CASE WHEN @answer >= 0 THEN 1 ELSE 0 END;
+    SET XACT_ABORT OFF;
+    SET @got = 0;
+    BEGIN TRY
+        IF @mode = 'Shared'
+        BEGIN
+            SELECT @got = 1 FROM holdfast.namespace AS n WITH (REPEATABLEREAD, ROWLOCK) WHERE n.id = @ns;
+            RETURN;
+        END
+        IF @waits = 1
+            UPDATE holdfast.namespace SET turns = turns + 1 WHERE id = @ns;
+        ELSE
+            UPDATE holdfast.namespace WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) SET turns = turns + 1 WHERE id = @ns;
+        SET @got = @@ROWCOUNT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222
+            THROW;
+    END CATCH
 END
 GO
 
@@ -509,7 +523,7 @@ BEGIN
     IF @settles = 1 AND EXISTS (
         SELECT 1 FROM #new AS w WHERE w.stood IS NULL AND (w.after_json IS NOT NULL OR w.before_id IS NOT NULL))
     BEGIN
-        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1000, @got OUTPUT;
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
         IF @got = 1
             EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
     END

@@ -53,7 +53,7 @@ BEGIN
     SET XACT_ABORT ON;
     DECLARE @got bit;
     BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 1
     BEGIN
         DELETE FROM holdfast.limits WHERE ns = @ns AND scope = @scope AND name = @name;
@@ -102,7 +102,7 @@ BEGIN
     DECLARE @now bigint;
     DECLARE @freed int = 0;
     BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 10000, @got OUTPUT;
+    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 1
     BEGIN
         SET @now = holdfast.now_v1();

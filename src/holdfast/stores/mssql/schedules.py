@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from holdfast.model.errors import StoreUnavailable
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.stores.bell import Bell
 from holdfast.stores.mssql import adding, appending
 from holdfast.stores.mssql.database import Database
-from holdfast.stores.mssql.driver import Row, Value
+from holdfast.stores.mssql.driver import Fault, Row, Value
+from holdfast.stores.mssql.faults import number_of
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import Bytes, as_json
 
+_LOCK_TIMEOUT: Final = 1222
 _WRITE = "EXEC holdfast.schedule_write_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _REMOVE = "DELETE FROM holdfast.schedule WHERE ns = ? AND name = ?; SELECT @@ROWCOUNT"
 _GET = "EXEC holdfast.schedules_get_v1 ?, ?"
@@ -30,18 +34,15 @@ class MssqlSchedules:
         self._bell = bell
 
     async def write(self, writes: Sequence[ScheduleWrite], term: Term | None = None) -> list[Verdict] | None:
-        held_under = (None, None, None) if term is None else (term.lock, term.owner, term.token)
-        refused: str | None = await self._database.value(
-            self._sql(_WRITE), self._ns, *held_under, *sent(writes), len(writes)
-        )
-        if refused is None:
-            return None
-        if any(map(may_wake, writes)):
+        try:
+            verdicts = await self._write(writes, term, hasty=False)
+        except StoreUnavailable as error:
+            if not _is_locked(error):
+                raise
+            verdicts = await self._write_each(writes, term)
+        if verdicts is not None and any(map(may_wake, writes)):
             self._bell.struck(None)
-        places = {int(place) for place in refused.split(",") if place}
-        return [
-            Verdict.REFUSED if place in places else Verdict.ACCEPTED for place in range(1, len(writes) + 1)
-        ]
+        return verdicts
 
     async def remove(self, name: str) -> bool:
         removed: int = await self._database.value(self._sql(_REMOVE), self._ns, name)
@@ -56,12 +57,47 @@ class MssqlSchedules:
     async def due(self, limit: int) -> Schedules:
         return await self._read(_DUE, limit)
 
+    async def _write_each(
+        self, writes: Sequence[ScheduleWrite], term: Term | None
+    ) -> builtins.list[Verdict] | None:
+        """Each by itself: what somebody else has locked for long is refused, and keeps nobody waiting."""
+        verdicts: builtins.list[Verdict] = []
+        for write in writes:
+            try:
+                verdict = await self._write([write], term, hasty=True)
+            except StoreUnavailable as error:
+                if not _is_locked(error):
+                    raise
+                verdict = [Verdict.REFUSED]
+            if verdict is None:
+                return None
+            verdicts += verdict
+        return verdicts
+
+    async def _write(
+        self, writes: Sequence[ScheduleWrite], term: Term | None, *, hasty: bool
+    ) -> builtins.list[Verdict] | None:
+        held_under = (None, None, None) if term is None else (term.lock, term.owner, term.token)
+        told: str | None = await self._database.value(
+            self._sql(_WRITE), self._ns, *held_under, *sent(writes), hasty
+        )
+        if told is None:
+            return None
+        refused = {int(place) for place in told.split(",") if place}
+        return [
+            Verdict.REFUSED if place in refused else Verdict.ACCEPTED for place in range(1, len(writes) + 1)
+        ]
+
     async def _read(self, sql: str, *args: Value) -> Schedules:
         [(now, next_look)], rows = await self._database.execute(self._sql(sql), self._ns, *args, writes=False)
         return Schedules(now=now, next_look=next_look, records=[_record(row) for row in rows])
 
     def _sql(self, sql: str) -> str:
         return rendered(sql, self._database.address)
+
+
+def _is_locked(error: StoreUnavailable) -> bool:
+    return isinstance(error.__cause__, Fault) and number_of(error.__cause__) == _LOCK_TIMEOUT
 
 
 def may_wake(write: ScheduleWrite) -> bool:

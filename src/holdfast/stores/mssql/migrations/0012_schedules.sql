@@ -73,17 +73,17 @@ END
 GO
 
 -- Writes schedules, one by one in the order of their names, so that two such calls do not wait for each other; then the jobs
--- and events of those that were written, which tell by `of` to which place they belong, counted from 1. With @only just the one
--- at that place. @refused: the places of those that were refused, each behind a comma.
+-- and events of those that were written, which tell by `of` to which place they belong, counted from 1. @refused: the places of
+-- those that were refused, each behind a comma.
 CREATE PROCEDURE holdfast.schedule_put_v1
-    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max), @only int,
+    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max),
     @refused nvarchar(max) OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @turn int = 1;
     DECLARE @last int;
-    DECLARE @without nvarchar(max) = '';
+    DECLARE @without nvarchar(max);
     CREATE TABLE #write (
         turn int NOT NULL PRIMARY KEY,
         place int NOT NULL,
@@ -142,8 +142,7 @@ BEGIN
         after_mark nvarchar(200) '$.after', look_at bigint '$.look_at', job char(36) '$.job', waits bit '$.waits',
         definition_at int '$.definition_at', definition_size int '$.definition_size', state_at int '$.state_at',
         state_size int '$.state_size'
-    ) AS w
-    WHERE @only IS NULL OR w.place = @only;
+    ) AS w;
     SELECT @last = MAX(w.turn) FROM #write AS w;
     WHILE @turn <= @last
     BEGIN
@@ -162,77 +161,46 @@ BEGIN
     IF @events IS NOT NULL
     BEGIN
         SELECT @without = CONCAT('[', STRING_AGG(CAST(w.place AS nvarchar(max)), ','), ']') FROM #write AS w WHERE w.is_written = 0;
-        EXEC holdfast.append_v1 @ns, @now, @events, @bytes, @without, @only;
+        EXEC holdfast.append_v1 @ns, @now, @events, @bytes, @without;
     END
-    SELECT @refused = COALESCE(@refused, '') + COALESCE(STRING_AGG(CONCAT(CAST('' AS nvarchar(max)), ',', w.place), ''), '')
+    SELECT @refused = COALESCE(STRING_AGG(CONCAT(CAST(',' AS nvarchar(max)), w.place), ''), '')
     FROM #write AS w WHERE w.is_refused = 1;
 END
 GO
 
 -- The same in a transaction of its own, and under a term if there is one; @lock is null if not. Gives null if the lock is not
--- held under it. A schedule that somebody else has locked for long, or whose jobs need a key that is, is refused alone.
+-- held under it. Waits for others a second, or next to nothing if it is @hasty.
 CREATE PROCEDURE holdfast.schedule_write_v1
     @ns int, @lock nvarchar(200), @owner nvarchar(300), @token bigint, @writes nvarchar(max), @jobs nvarchar(max),
-    @events nvarchar(max), @bytes varbinary(max), @count int
+    @events nvarchar(max), @bytes varbinary(max), @hasty bit
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT OFF;
+    SET XACT_ABORT ON;
     DECLARE @now bigint;
-    DECLARE @place int = 1;
-    DECLARE @refused nvarchar(max) = '';
-    DECLARE @is_whole bit = 1;
-    BEGIN TRY
-        BEGIN TRANSACTION;
-        IF @lock IS NOT NULL
-        BEGIN
-            -- Until the commit nobody can take, free or renew the lock.
-            UPDATE holdfast.lock SET turns = turns + 1
-            WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
-            SET @now = holdfast.now_v1();
-            IF NOT EXISTS (
-                SELECT 1 FROM holdfast.lock AS k
-                WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
-            BEGIN
-                ROLLBACK TRANSACTION;
-                SELECT CAST(NULL AS nvarchar(max)) AS refused;
-                RETURN;
-            END
-        END
+    DECLARE @refused nvarchar(max);
+    BEGIN TRANSACTION;
+    IF @lock IS NOT NULL
+    BEGIN
+        -- Until the commit nobody can take, free or renew the lock.
+        UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
         SET @now = holdfast.now_v1();
-        SET LOCK_TIMEOUT 1000;
-        SAVE TRANSACTION holdfast_schedules;
-        BEGIN TRY
-            EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, NULL, @refused OUTPUT;
-        END TRY
-        BEGIN CATCH
-            IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
-                THROW;
-            ROLLBACK TRANSACTION holdfast_schedules;
-            SET @is_whole = 0;
-        END CATCH
-        SET LOCK_TIMEOUT 10;
-        WHILE @is_whole = 0 AND @place <= @count
+        IF NOT EXISTS (
+            SELECT 1 FROM holdfast.lock AS k
+            WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
         BEGIN
-            SAVE TRANSACTION holdfast_schedules;
-            BEGIN TRY
-                EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @place, @refused OUTPUT;
-            END TRY
-            BEGIN CATCH
-                IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
-                    THROW;
-                ROLLBACK TRANSACTION holdfast_schedules;
-                SET @refused = CONCAT(@refused, ',', @place);
-            END CATCH
-            SET @place = @place + 1;
+            COMMIT TRANSACTION;
+            SELECT @refused AS refused;
+            RETURN;
         END
-        COMMIT TRANSACTION;
-    END TRY
-    BEGIN CATCH
-        IF XACT_STATE() <> 0
-            ROLLBACK TRANSACTION;
-        THROW;
-    END CATCH
+    END
+    SET @now = holdfast.now_v1();
+    IF @hasty = 1
+        SET LOCK_TIMEOUT 10;
+    ELSE
+        SET LOCK_TIMEOUT 1000;
+    EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
+    COMMIT TRANSACTION;
     SELECT @refused AS refused;
 END
 GO
@@ -247,13 +215,13 @@ AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @now bigint = holdfast.now_v1();
-    DECLARE @refused nvarchar(max) = '';
+    DECLARE @refused nvarchar(max);
     SET @is_accepted = 0;
     IF EXISTS (
         SELECT 1 FROM holdfast.lock AS k WITH (READCOMMITTEDLOCK)
         WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
     BEGIN
-        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, NULL, @refused OUTPUT;
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
         IF @refused = ''
             SET @is_accepted = 1;
     END

@@ -54,10 +54,9 @@ CREATE TABLE holdfast.event_floor (
 );
 GO
 
--- Appends events of a JSON array in the order of n. Some may belong to others, by their `of`: @without is a JSON array of those
--- that are left out, @only the one that alone is meant.
+-- Appends events of a JSON array in the order of n, but for those whose `of` is in the JSON array @without.
 CREATE PROCEDURE holdfast.append_v1
-    @ns int, @now bigint, @events nvarchar(max), @bytes varbinary(max), @without nvarchar(max) = NULL, @only int = NULL
+    @ns int, @now bigint, @events nvarchar(max), @bytes varbinary(max), @without nvarchar(max) = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -72,8 +71,7 @@ BEGIN
         aggregate nvarchar(401) '$.aggregate', data_at int '$.data_at', data_size int '$.data_size',
         headers_at int '$.headers_at', headers_size int '$.headers_size'
     ) AS e
-    WHERE (@only IS NULL OR e.place = @only)
-        AND NOT EXISTS (SELECT 1 FROM OPENJSON(@without) WITH (place int '$') AS x WHERE x.place = e.place)
+    WHERE NOT EXISTS (SELECT 1 FROM OPENJSON(@without) WITH (place int '$') AS x WHERE x.place = e.place)
     ORDER BY e.n;
 END
 GO

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tests.mssql import tds_words as tds
+from tests.mssql.tds_line import Gone, Line
 from tests.mssql.tds_words import Asked, Login
 
 NOT_ENCRYPTED, ENCRYPTED = b"\x02", b"\x01"
@@ -49,11 +50,15 @@ class Silence:
     heeds: bool = False
 
 
-Answer: TypeAlias = Rows | Failure | Drop | Silence | Sequence[Rows | Failure]
+@dataclass(frozen=True)
+class Held:
+    """An answer that is given when the gate opens."""
+
+    gate: threading.Event
+    answer: Rows
 
 
-class Gone(Exception):
-    """The connection has ended."""
+Answer: TypeAlias = Rows | Failure | Drop | Silence | Held | Sequence[Rows | Failure]
 
 
 class Peer:
@@ -138,7 +143,7 @@ class Peer:
 
     def _serve(self, client: socket.socket) -> None:
         try:
-            self._talk(_Line(client))
+            self._talk(Line(client))
         except (Gone, OSError):
             pass  # how every talk ends
         finally:
@@ -147,7 +152,7 @@ class Peer:
                 self._open.discard(client)
                 self._guard.notify_all()
 
-    def _talk(self, line: "_Line") -> None:
+    def _talk(self, line: Line) -> None:
         self._greet(line)
         prepared: dict[int, Asked] = {}
         while True:
@@ -162,7 +167,7 @@ class Peer:
                 self._guard.notify_all()
             self._say(line, answer, asked if kind == tds.RPC else None)
 
-    def _greet(self, line: "_Line") -> None:
+    def _greet(self, line: Line) -> None:
         _, body = line.read()
         given = {0: b"\x10\x00\x03\xe8\x00\x00", 1: NOT_ENCRYPTED if self._context is None else ENCRYPTED}
         given |= {2: b"\x00", 3: b"", 4: b"\x00"}
@@ -187,7 +192,7 @@ class Peer:
                 return answers.popleft()
         return ()
 
-    def _say(self, line: "_Line", answer: Answer, call: Asked | None) -> None:
+    def _say(self, line: Line, answer: Answer, call: Asked | None) -> None:
         if isinstance(answer, Silence):
             while True:
                 kind, _ = line.read()
@@ -198,6 +203,9 @@ class Peer:
             if answer.within is not None:
                 line.say_half(tds.row_set(answer.within.columns, answer.within.rows))
             raise Gone
+        if isinstance(answer, Held):
+            assert answer.gate.wait(20)
+            answer = answer.answer
         line.say(_spoken([answer] if isinstance(answer, Rows | Failure) else answer, call))
 
 
@@ -214,76 +222,6 @@ def _spoken(parts: Sequence[Rows | Failure], call: Asked | None) -> bytes:
     if call is None:
         return said + tds.done(status)
     return said + b"\x79\x00\x00\x00\x00" + tds.handle_of(call) + tds.done(status, word=0xFE)
-
-
-class _Line:
-    """The way to one client, encrypted from some moment on or not."""
-
-    def __init__(self, client: socket.socket) -> None:
-        self._client = client
-        self._tls: ssl.SSLObject | None = None
-        self._coming, self._going = ssl.MemoryBIO(), ssl.MemoryBIO()
-
-    def read(self) -> tuple[int, bytes]:
-        """The next message."""
-        body, is_last, kind = b"", False, 0
-        while not is_last:
-            kind, is_last, length = tds.header(self._exactly(8))
-            body += self._exactly(length)
-        return kind, body
-
-    def say(self, body: bytes) -> None:
-        self._send(tds.packets(tds.REPLY, body))
-
-    def say_half(self, body: bytes) -> None:
-        """Some of the packets, the last of them cut."""
-        whole = tds.packets(tds.REPLY, body)
-        self._send(whole[: len(whole) * 2 // 3])
-
-    def encrypt(self, context: ssl.SSLContext) -> None:
-        """Shakes hands within packets, and speaks TLS from then on."""
-        tls = context.wrap_bio(self._coming, self._going, server_side=True)
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                self._flush_handshake()
-                _, body = self.read()
-                self._coming.write(body)
-        self._flush_handshake()
-        self._tls = tls
-
-    def _flush_handshake(self) -> None:
-        if self._going.pending:
-            self._client.sendall(tds.packets(tds.PRELOGIN, self._going.read()))
-
-    def _exactly(self, length: int) -> bytes:
-        found = b""
-        while len(found) < length:
-            found += self._some(length - len(found))
-        return found
-
-    def _some(self, most: int) -> bytes:
-        while self._tls is not None:
-            try:
-                return self._tls.read(most) or _gone()
-            except ssl.SSLWantReadError:
-                self._coming.write(self._client.recv(65536) or _gone())
-            except ssl.SSLError:
-                _gone()
-        return self._client.recv(most) or _gone()
-
-    def _send(self, data: bytes) -> None:
-        if self._tls is None:
-            self._client.sendall(data)
-            return
-        self._tls.write(data)
-        self._client.sendall(self._going.read())
-
-
-def _gone() -> bytes:
-    raise Gone
 
 
 @contextmanager

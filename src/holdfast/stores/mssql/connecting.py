@@ -2,9 +2,11 @@
 
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.credential import Credential, signed_in
-from holdfast.stores.mssql.driver import Driver
+from holdfast.stores.mssql.driver import Connection, Driver, Fault
 from holdfast.stores.mssql.drivers import driver_named
+from holdfast.stores.mssql.faults import is_refused_sign_in
 from holdfast.stores.mssql.seat import Opened
+from holdfast.stores.mssql.shelf import shelf_of
 
 
 class Connecting:
@@ -19,9 +21,33 @@ class Connecting:
         self._address = address
         self._driver = driver or driver_named(address.driver)
         self._credential = credential or signed_in(address)
+        # What somebody else's driver or credential opened is for nobody but them.
+        self._shelf = None if driver or credential else shelf_of(address)
+        self._has_worked = False
 
     def open(self, patience: float | None) -> Opened:
+        """A connection that waits so long for an answer: one that was kept, or a new one."""
+        if self._shelf is not None and (kept := self._shelf.take(patience)) is not None:
+            return kept
         if self._credential is None:
-            return Opened(self._driver.connect(self._address, None, patience))
+            return Opened(self._connected(None, patience))
         token = self._credential.token()
-        return Opened(self._driver.connect(self._address, token.text, patience), token.expires)
+        return Opened(self._connected(token.text, patience), token.expires)
+
+    def keep(self, opened: Opened, patience: float | None) -> None:
+        """Keeps a connection for whoever needs the next one."""
+        if self._shelf is None:
+            opened.connection.close()
+        else:
+            self._shelf.put(opened, patience)
+
+    def _connected(self, token: str | None, patience: float | None) -> Connection:
+        try:
+            connection = self._driver.connect(self._address, token, patience)
+        except Fault as fault:
+            if self._has_worked and is_refused_sign_in(fault):
+                # A database that changes its server refuses for a while. What has worked is set up rightly.
+                raise Fault(fault.text, is_lost=True, sent=False) from fault
+            raise
+        self._has_worked = True
+        return connection

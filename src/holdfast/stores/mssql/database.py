@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.connecting import Connecting
 from holdfast.stores.mssql.driver import Connection, Fault, Row, Value
@@ -26,11 +26,15 @@ _log = logging.getLogger(__name__)
 
 
 class Transaction:
-    """The open transaction of a handler. Used by one task at a time."""
+    """The open transaction of a handler. Used by one task at a time.
+
+    A fault ends it on the server, and what came next would be committed alone: so nothing comes next.
+    """
 
     def __init__(self, seat: Seat, place: str) -> None:
         self._seat = seat
         self._place = place
+        self._fault: Fault | None = None
 
     async def execute(self, sql: str, *parameters: Value) -> list[list[Row]]:
         """Sends one batch, with ? for each parameter, and gives the rows of each of its result sets."""
@@ -38,10 +42,22 @@ class Transaction:
 
     async def run(self, work: Work[T]) -> T:
         """Does the work on the thread of the transaction."""
+        self.check()
+        answer = self._seat.do(work, holds=True)
+        await asyncio.wait({answer})
         try:
-            return await asyncio.shield(self._seat.do(work))
+            return answer.result()
         except Exception as error:
+            if isinstance(error, Fault):
+                self._fault = error
             raise translated(error, self._place, sent=False) from error
+
+    def check(self) -> None:
+        if self._fault is not None:
+            raise StoreError(
+                f"{self._place}: an error has ended this transaction, and nothing of it was written; let it "
+                f"leave the block: {self._fault.text}"
+            )
 
 
 class Database:
@@ -53,9 +69,10 @@ class Database:
     def __init__(self, address: Address, connecting: Connecting | None = None) -> None:
         self.address = address
         connecting = connecting or Connecting(address)
-        self._calls = Pool(lambda: connecting.open(address.patience), address.pool)
+        self._calls = _pool(connecting, address, address.patience)
         # What a handler does in its transaction takes as long as it takes.
-        self._transactions = Pool(lambda: connecting.open(None), address.pool)
+        self._transactions = _pool(connecting, address, None)
+        self._is_closed = False
         if address.warning:
             _warn(address.warning)
 
@@ -80,59 +97,65 @@ class Database:
         waits for: it may take any time. A caller that is cancelled leaves it to end by itself.
         """
         pool = self._transactions if is_long else self._calls
-        patience = self.address.patience
         seat = await self._acquire(pool)
-        limit = None if is_long else (patience if seat.is_connected else 2 * patience) + GRACE
+        limit = None if is_long else self._limit(seat)
         try:
-            async with asyncio.timeout(limit):
-                return await asyncio.shield(seat.do(work, tries=TRIES))
-        except Exception as error:
-            if isinstance(error, TimeoutError) and seat.is_busy:
-                pool.abandon(seat)
-                raise self._unanswered(sent=writes) from error
-            raise self._told(error, sent=writes) from error
+            return await self._answered(pool, seat, seat.do(work, tries=TRIES), limit, sent=writes)
         finally:
-            pool.release(seat)
+            pool.release(seat, limit)
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[Transaction]:
         """An open transaction; commits when left, rolls back on an exception."""
         pool = self._transactions
         seat = await self._acquire(pool)
+        limit = self._limit(seat)
         try:
-            await self._step(seat, Connection.begin, sent=False)
             try:
-                yield Transaction(seat, self.address.place)
+                begun = seat.do(Connection.begin)
+                await self._answered(pool, seat, begun, limit, sent=False)
+                transaction = Transaction(seat, self.address.place)
+                yield transaction
+                transaction.check()
             except BaseException:
                 await self._roll_back(pool, seat)
                 raise
-            await self._step(seat, Connection.commit, sent=True)
+            await self._answered(pool, seat, seat.do(Connection.commit), limit, sent=True)
         finally:
-            if seat.is_busy:
-                # Nobody knows what it does in the transaction: with the connection both end.
-                pool.abandon(seat)
-            pool.release(seat)
+            pool.release(seat, limit)
 
     async def close(self) -> None:
         """Waits a little for what is under way, and closes every connection."""
+        self._is_closed = True
         await asyncio.gather(self._calls.close(FAREWELL), self._transactions.close(FAREWELL))
 
-    async def _step(self, seat: Seat, step: Work[None], *, sent: bool) -> None:
+    async def _answered(
+        self, pool: Pool, seat: Seat, answer: "asyncio.Future[T]", limit: float | None, *, sent: bool
+    ) -> T:
+        """The answer, in time; a cancelled caller leaves it to come when it comes."""
+        done, _ = await asyncio.wait({answer}, timeout=limit)
+        if not done:
+            pool.abandon(seat)
+            raise self._unanswered(sent=sent)
         try:
-            async with asyncio.timeout(2 * self.address.patience + GRACE):
-                await asyncio.shield(seat.do(step))
+            return answer.result()
         except Exception as error:
-            if isinstance(error, TimeoutError) and seat.is_busy:
-                raise self._unanswered(sent=sent) from error
             raise self._told(error, sent=sent) from error
 
     async def _roll_back(self, pool: Pool, seat: Seat) -> None:
         """What was raised in the transaction counts; without a connection nothing of it was committed."""
         try:
-            async with asyncio.timeout(GRACE):
-                await asyncio.shield(seat.do(Connection.rollback))
-        except (Fault, TimeoutError):
+            done, _ = await asyncio.wait({seat.do(Connection.rollback)}, timeout=GRACE)
+        except asyncio.CancelledError:
             pool.abandon(seat)
+            raise
+        if not done:
+            pool.abandon(seat)
+
+    def _limit(self, seat: Seat) -> float:
+        """Seconds for an answer: what the driver takes, twice if it must sign in first, and a little more."""
+        patience = self.address.patience
+        return (patience if seat.is_connected else 2 * patience) + GRACE
 
     def _told(self, error: Exception, *, sent: bool) -> Exception:
         if isinstance(error, Fault) and is_broken(error):
@@ -149,6 +172,8 @@ class Database:
     async def _acquire(self, pool: Pool) -> Seat:
         place, patience = self.address.place, self.address.patience
         try:
+            if self._is_closed:
+                raise ConnectionError
             return pool.lend() or await pool.acquire(patience)
         except TimeoutError as error:
             raise StoreUnavailable(
@@ -157,6 +182,12 @@ class Database:
             ) from error
         except ConnectionError as error:
             raise StoreUnavailable(f"{place}: the session is closed; nothing was written") from error
+
+
+def _pool(connecting: Connecting, address: Address, patience: float | None) -> Pool:
+    return Pool(
+        lambda: connecting.open(patience), address.pool, lambda opened: connecting.keep(opened, patience)
+    )
 
 
 @cache

@@ -115,10 +115,10 @@ _TEXTS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"cannot obtain a lock resource", 1204),
         (r"cannot open database", _NO_DATABASE),
         (r"database .* does not exist", 911),
+        (r"is not allowed to access the server", 40615),
         (r"cannot open server", 40532),
         (r"login failed for user", _LOGIN_FAILED),
         (r"login is from an untrusted domain", 18452),
-        (r"is not allowed to access the server", 40615),
         (r"is not able to access the database", 916),
         (r"permission was denied|permission denied|does not have permission", 229),
         (r"is not currently available", 40613),
@@ -171,6 +171,10 @@ def number_of(fault: Fault) -> int | None:
 
 def is_deadlock(fault: Fault) -> bool:
     return number_of(fault) == DEADLOCK
+
+
+def is_refused_sign_in(fault: Fault) -> bool:
+    return number_of(fault) == _LOGIN_FAILED
 
 
 def is_broken(fault: Fault) -> bool:

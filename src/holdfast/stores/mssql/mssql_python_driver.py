@@ -49,24 +49,25 @@ _LOST = frozenset(
 
 
 class MssqlPythonConnection(Connection):
-    """One cursor, which keeps what it last prepared."""
+    """One cursor for statements with parameters, which it prepares, and one for those without.
+
+    A cursor that goes from the one to the other makes another call to forget what it has prepared.
+    """
 
     def __init__(self, raw: Any, ends: Ends | None) -> None:
         self._raw = raw
         self._ends = ends
-        self._cursor = raw.cursor()
+        self._plain = raw.cursor()
+        self._preparing = raw.cursor()
 
     @property
     def raw(self) -> Any:
         return self._raw
 
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[list[Row]]:
-        cursor = self._cursor
+        text, kept = bound(sql, parameters, "?") if parameters else (sql, [])
+        cursor = self._preparing if kept else self._plain
         try:
-            if parameters:
-                text, kept = bound(sql, parameters, "?")
-            else:
-                text, kept = sql, []
             if kept:
                 cursor.setinputsizes([_SIZES[type(value)] for value in kept])
                 cursor.execute(text, kept)

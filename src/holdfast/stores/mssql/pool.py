@@ -22,8 +22,11 @@ _numbers = count(1)
 class Pool:
     """At most `most` seats, made when needed. The last one returned is lent first."""
 
-    def __init__(self, opener: Callable[[], Opened], most: int) -> None:
+    def __init__(
+        self, opener: Callable[[], Opened], most: int, keeper: Callable[[Opened], None] | None = None
+    ) -> None:
         self._open = opener
+        self._keep = keeper
         self._most = most
         self._all: set[Seat] = set()
         self._idle: deque[Seat] = deque()
@@ -53,12 +56,15 @@ class Pool:
                 self.release(waiter.result())
             raise
 
-    def release(self, seat: Seat) -> None:
-        """Takes a seat back, once what it does has ended."""
+    def release(self, seat: Seat, patience: float | None = None) -> None:
+        """Takes a seat back, once what it does has ended, or gives it up if that takes too long."""
         if seat not in self._all:
             return
-        if seat.answer is not None and seat.is_busy:
-            seat.answer.add_done_callback(lambda _: self.release(seat))
+        if (answer := seat.answer) is not None and seat.is_busy:
+            answer.add_done_callback(lambda _: self.release(seat))
+            if patience is not None:
+                late = asyncio.get_running_loop().call_later(patience, self.abandon, seat)
+                answer.add_done_callback(lambda _: late.cancel())
             return
         self._returned.set()
         if self._is_closed:
@@ -73,8 +79,7 @@ class Pool:
         """Gives up a seat whose server is silent; another may take its place."""
         seat.abandon()
         self._left.add(seat)
-        if seat.answer is not None:
-            seat.answer.add_done_callback(lambda _: self._left.discard(seat))
+        seat.ended.add_done_callback(lambda _: self._left.discard(seat))
         self._all.discard(seat)
         self._returned.set()
         if not self._is_closed and self._waiting and self._has_room():
@@ -88,6 +93,7 @@ class Pool:
     async def close(self, patience: float) -> None:
         """Waits a little for what is under way, and ends every connection."""
         self._is_closed = True
+        seats = list(self._all)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(ConnectionError("the session is closed"))
@@ -101,12 +107,14 @@ class Pool:
         for seat in list(self._all):
             self._all.discard(seat)
             seat.abandon()
+        if seats:
+            await asyncio.wait([seat.ended for seat in seats], timeout=patience)
 
     def _has_room(self) -> bool:
         return len(self._all) + max(0, len(self._left) - MOST_LEFT) < self._most
 
     def _make(self) -> Seat:
-        seat = Seat(self._open, next(_numbers))
+        seat = Seat(self._open, next(_numbers), self._keep)
         self._all.add(seat)
         return seat
 

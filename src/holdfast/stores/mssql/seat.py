@@ -42,11 +42,15 @@ class Seat:
     """Does one piece of work at a time, on its thread, for the event loop that made it.
 
     The connection is opened when the first work comes, and anew when it turns out to be broken. What has
-    begun is done whole, whether or not the caller still waits for it.
+    begun is done whole, whether or not the caller still waits for it. `keeper` takes the connection of a seat
+    that is left; without one it is closed.
     """
 
-    def __init__(self, opener: Callable[[], Opened], number: int) -> None:
+    def __init__(
+        self, opener: Callable[[], Opened], number: int, keeper: Callable[[Opened], None] | None = None
+    ) -> None:
         self._open = opener
+        self._keep = keeper
         self._loop = asyncio.get_running_loop()
         self._todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._opened: Opened | None = None
@@ -54,6 +58,7 @@ class Seat:
         self._is_left = False
         self.since = time.monotonic()
         self.answer: asyncio.Future[Any] | None = None
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._serve, name=f"holdfast-mssql-{number}", daemon=True)
         self._thread.start()
 
@@ -65,12 +70,16 @@ class Seat:
     def is_busy(self) -> bool:
         return self.answer is not None and not self.answer.done()
 
-    def do(self, work: Work[T], *, tries: int = 1) -> "asyncio.Future[T]":
-        """Begins the work; its answer may be awaited, or left."""
+    def do(self, work: Work[T], *, tries: int = 1, holds: bool = False) -> "asyncio.Future[T]":
+        """Begins the work; its answer may be waited for, or left.
+
+        After a failure the connection is rolled back. One that `holds` a transaction is so only after a fault
+        of the server's, which has ended it anyway: other errors are for whoever holds it.
+        """
         answer: asyncio.Future[T] = self._loop.create_future()
         answer.add_done_callback(_seen)
         self.answer = answer
-        self._todo.put(lambda: self._answer(answer, work, tries))
+        self._todo.put(lambda: self._answer(answer, work, tries, holds=holds))
         return answer
 
     def suspect(self) -> None:
@@ -91,18 +100,24 @@ class Seat:
     def _serve(self) -> None:
         while (task := self._todo.get()) is not None and not self._is_left:
             task()
-        self._close()
+        if self._keep is not None and self._opened is not None and not (self._is_left or self._is_suspect):
+            self._keep(self._opened)
+        else:
+            self._close()
+        self._tell(_succeed, self.ended, None)
 
-    def _answer(self, answer: asyncio.Future[T], work: Work[T], tries: int) -> None:
+    def _answer(self, answer: asyncio.Future[T], work: Work[T], tries: int, *, holds: bool) -> None:
         try:
-            value = self._done(work, tries)
+            value = self._done(work, tries, holds=holds)
         except BaseException as error:  # noqa: BLE001  whatever it is, the caller is told
             self._tell(_fail, answer, error)
         else:
             self._tell(_succeed, answer, value)
 
-    def _done(self, work: Work[T], tries: int) -> T:
+    def _done(self, work: Work[T], tries: int, *, holds: bool) -> T:
         opened = self._ready()
+        if self._is_left:
+            raise Fault("the server was silent for too long", is_lost=True, sent=False)
         while True:
             tries -= 1
             try:
@@ -113,7 +128,8 @@ class Seat:
                     raise
                 time.sleep(_PAUSE * random.random())
             except BaseException:
-                self._mend(opened, None)
+                if not holds:
+                    self._mend(opened, None)
                 raise
             finally:
                 opened.used = time.monotonic()

@@ -59,7 +59,7 @@ class MssqlEvents:
             topic,
             stored_aggregate(aggregate),
             LARGEST,
-            writes=True,
+            writes=False,
         )
         records = [_record(row) for row in rows]
         is_full = len(records) == limit or sum(len(record.data) for record in records) >= LARGEST
@@ -67,7 +67,7 @@ class MssqlEvents:
         return EventPage(records=records, upto=upto)
 
     async def last(self) -> int:
-        last: int = await self._database.value(self._sql(_LAST), self._ns)
+        last: int = await self._database.value(self._sql(_LAST), self._ns, writes=False)
         return last
 
     async def prune(self, older_than: int, passed: Mapping[str, int], limit: int) -> int:

@@ -214,6 +214,7 @@ CREATE PROCEDURE holdfast.write_in_v1
 AS
 BEGIN
     SET NOCOUNT ON;
+    SET XACT_ABORT ON;
     DECLARE @now bigint = holdfast.now_v1();
     DECLARE @refused nvarchar(max);
     SET @is_accepted = 0;

@@ -13,6 +13,8 @@ CREATE TABLE holdfast.outbox (
     headers varbinary(max) NULL,
     CONSTRAINT holdfast_outbox_pkey PRIMARY KEY CLUSTERED (ns, n)
 );
+-- Else a transaction that appends thousands would have the whole table, and everybody would wait for it.
+EXEC ('ALTER TABLE holdfast.outbox SET (LOCK_ESCALATION = DISABLE)');
 GO
 
 -- Events in their order. Rows are added, and removed once they are old; nothing changes them.
@@ -157,7 +159,7 @@ BEGIN
             (SELECT f.version FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = o.topic), 0) END,
         o.id, o.topic, o.type, o.aggregate, o.data, o.headers
     FROM #taken AS t
-    INNER JOIN holdfast.outbox AS o ON o.ns = @ns AND o.n = t.n
+    INNER JOIN holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) ON o.ns = @ns AND o.n = t.n
     WHERE t.copy = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.id = o.id);
     SET @placed = @@ROWCOUNT;
     UPDATE holdfast.event_head SET last = @last + @placed WHERE ns = @ns;

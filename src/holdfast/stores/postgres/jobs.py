@@ -136,7 +136,7 @@ class PostgresJobs:
         stands = False
         if standing:
             stands = rows[-1][0] == STANDS
-            handed = [claimed(row, tick.worker, 0) for row in rows if row[0] == HANDED]
+            handed = [claimed(row, tick.worker, 0, 0) for row in rows if row[0] == HANDED]
             rows = [row for row in rows if row[0] not in (STANDS, HANDED)]
             rows.sort(key=lambda row: row[0] or "")  # the answer last
         told, _, _, _, _, now, next_due, read, registered, *_ = rows.pop()
@@ -146,8 +146,7 @@ class PostgresJobs:
         jobs: list[JobRecord] = []
         self._last_claimed = len(rows)
         if want is not None:
-            lease_until = now + want.lease
-            jobs = [claimed(row, tick.worker, lease_until) for row in rows]
+            jobs = [claimed(row, tick.worker, now, want.lease) for row in rows]
             jobs.sort(key=_place)
             if len(want.queues) > 1:
                 turns = {queue: turn for turn, queue in enumerate(want.queues)}

@@ -54,8 +54,11 @@ def rank_of(job: JobRecord) -> int:
     return job.due if flow is None or flow.rank is None else flow.rank
 
 
-def claimed(row: Any, worker: str, lease_until: int) -> JobRecord:
-    """A job from a row of `tick`. What it does not say is as the claim has made it."""
+def claimed(row: Any, worker: str, now: int, lease: int) -> JobRecord:
+    """A job from a row of `tick`. What it does not say is as the claim has made it.
+
+    The first token of a job is the instant of the claim, which may be later than the `now` of the tick.
+    """
     _, job_id, task, queue, payload, priority, due, created, run, version, token, headers, rest = row
     job = _made(
         str(job_id),
@@ -73,7 +76,7 @@ def claimed(row: Any, worker: str, lease_until: int) -> JobRecord:
         version,
         token,
         worker,
-        lease_until,
+        (token if run == 1 else now) + lease,
         None,
         None,
         None,
@@ -87,19 +90,19 @@ def claimed(row: Any, worker: str, lease_until: int) -> JobRecord:
 class Rest(msgspec.Struct):
     """What else there may be to tell of a claimed job."""
 
-    state: int
-    failures: int
-    lost: int
-    suspect: bool
-    cancel_asked: bool
-    lease_until: int
-    lease: int | None
-    timeout: int | None
-    retry: str | None
-    key: str | None
-    tags: tuple[str, ...] | None
-    error: str | None
-    result: str | None
+    state: int | None = None
+    failures: int = 0
+    lost: int = 0
+    suspect: bool = False
+    cancel_asked: bool = False
+    lease_until: int = 0
+    lease: int | None = None
+    timeout: int | None = None
+    retry: str | None = None
+    key: str | None = None
+    tags: tuple[str, ...] | None = None
+    error: str | None = None
+    result: str | None = None
     started: int | None = None
     progress: float | None = None
     progress_note: str | None = None
@@ -107,6 +110,9 @@ class Rest(msgspec.Struct):
     flow: Flow | None = None
 
     def put_into(self, job: JobRecord) -> None:
+        if self.state is None:  # nothing but flow
+            job.flow = self.flow
+            return
         for name in self.__struct_fields__:
             setattr(job, name, getattr(self, name))
         job.state = STATES[self.state]

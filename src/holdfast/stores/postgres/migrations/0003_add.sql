@@ -140,13 +140,13 @@ DECLARE
     v_ranks bigint[];
     v_flows jsonb;
 BEGIN
-    IF p_flows IS NOT NULL THEN
-        v_ranks := holdfast.ranks_v1(p_ns, v_now, p_queues, p_priorities, p_flows, p_now IS NULL);
-    END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
     BEGIN
+        IF p_flows IS NOT NULL THEN
+            v_ranks := holdfast.ranks_v1(p_ns, v_now, p_queues, p_priorities, p_flows, p_now IS NULL);
+        END IF;
         IF p_keys IS NOT NULL THEN
             INSERT INTO holdfast.key (ns, key, job, until)
             SELECT p_ns, k.key, k.job, CASE WHEN k.ttl > 0 THEN v_now + k.ttl END
@@ -200,17 +200,30 @@ BEGIN
     PERFORM FROM holdfast.key AS k
     WHERE k.ns = p_ns AND k.key = ANY (p_keys) AND NOT holdfast.holder_v1(p_ns, k.job, k.until, v_now)
     ORDER BY k.key FOR UPDATE;
-    SELECT jsonb_agg(a.stood) FILTER (WHERE a.stood IS NOT NULL) INTO v_stood
-    FROM (
-        SELECT holdfast.add_one_v1(
-            p_ns, v_now, u.n::integer, u.id, u.task, u.queue, u.payload, u.priority,
-            coalesce(u.at, v_now + coalesce(u.delay, 0)), u.key, u.ttl, u.tags, u.lease, u.timeout, u.retry,
-            u.headers, u.flow, u.rank) AS stood
-        FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_key_ttls, p_tags,
-                    p_leases, p_timeouts, p_retries, p_headers, p_flows, v_ranks) WITH ORDINALITY
-             AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, flow, rank, n)
-        ORDER BY u.n
-    ) AS a;
+    -- Ranks are drawn by those alone that will be added: who these are is found out by adding them, which is undone.
+    FOR v_pass IN CASE WHEN v_ranks IS NULL THEN 2 ELSE 1 END .. 2 LOOP
+        BEGIN
+            SELECT jsonb_agg(a.stood) FILTER (WHERE a.stood IS NOT NULL) INTO v_stood
+            FROM (
+                SELECT holdfast.add_one_v1(
+                    p_ns, v_now, u.n::integer, u.id, u.task, u.queue, u.payload, u.priority,
+                    coalesce(u.at, v_now + coalesce(u.delay, 0)), u.key, u.ttl, u.tags, u.lease, u.timeout, u.retry,
+                    u.headers, u.flow, u.rank) AS stood
+                FROM unnest(p_ids, p_tasks, p_queues, p_payloads, p_priorities, p_dues, p_delays, p_keys, p_key_ttls, p_tags,
+                            p_leases, p_timeouts, p_retries, p_headers, p_flows, v_ranks) WITH ORDINALITY
+                     AS u(id, task, queue, payload, priority, at, delay, key, ttl, tags, lease, timeout, retry, headers, flow, rank, n)
+                ORDER BY u.n
+            ) AS a;
+            IF v_pass = 1 THEN
+                RAISE SQLSTATE 'HF001';
+            END IF;
+        EXCEPTION WHEN SQLSTATE 'HF001' THEN
+            v_ranks := holdfast.ranks_v1(p_ns, v_now, p_queues, p_priorities, ARRAY(
+                SELECT CASE WHEN u.n NOT IN (
+                    SELECT (s.one ->> 'n')::integer FROM jsonb_array_elements(v_stood) AS s(one)) THEN u.flow END
+                FROM unnest(p_flows) WITH ORDINALITY AS u(flow, n) ORDER BY u.n), p_now IS NULL);
+        END;
+    END LOOP;
     IF p_flows IS NOT NULL THEN
         v_flows := holdfast.link_v1(p_ns, v_now, p_ids, p_flows, v_stood, p_now IS NULL);
         -- What stands may have been added by this very call, and be linked only now.

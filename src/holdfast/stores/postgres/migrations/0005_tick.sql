@@ -1,13 +1,14 @@
 -- min-client: 1
--- Plain successes, in ascending order of their ids: moves their jobs from job to done, and gives how many it moved.
+-- Plain successes, in ascending order of their ids: moves their jobs from job to done, and gives how many it moved, and what
+-- there is to note of them if that is asked for.
 -- Here and below, OFFSET 0 keeps each look-up a probe of its index for each row before it, in their order: what the
 -- planner thinks of a table that was empty a moment ago must not turn it into anything else.
 CREATE FUNCTION holdfast.complete_v1(
-    p_ns integer, p_worker text, p_now bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[]
-) RETURNS integer LANGUAGE plpgsql
+    p_ns integer, p_worker text, p_now bigint, p_ids uuid[], p_tokens bigint[], p_elapsed bigint[], p_results bytea[],
+    p_notes boolean, OUT moved integer, OUT notes holdfast.note[]
+) LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_moved integer;
     v_told boolean := EXISTS (
         SELECT FROM holdfast.lease WHERE ns = p_ns AND job BETWEEN p_ids[1] AND p_ids[cardinality(p_ids)]);
 BEGIN
@@ -55,7 +56,9 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, part, jobs)
         SELECT p_ns, queue, 3, part, count(*) FROM kept GROUP BY queue, part
     )
-    SELECT count(*) INTO v_moved FROM kept;
+    SELECT (SELECT count(*) FROM kept), CASE WHEN p_notes THEN ARRAY(
+        SELECT (p_ns, g.id, false, NULL, g.queue, g.task, g.limit_key, g.sequence, NULL)::holdfast.note FROM gone AS g) END
+    INTO moved, notes;
     IF EXISTS (
         SELECT FROM holdfast.lease WHERE ns = p_ns AND worker = p_worker AND cancel_asked AND job = ANY (p_ids))
     THEN
@@ -65,7 +68,6 @@ BEGIN
         WHERE l.ns = p_ns AND l.worker = p_worker AND l.cancel_asked AND l.job = ANY (p_ids)
           AND d.ns = p_ns AND d.id = l.job AND d.token = l.token AND NOT d.cancel_asked;
     END IF;
-    RETURN v_moved;
 END
 $$;
 
@@ -121,7 +123,7 @@ DECLARE
 BEGIN
     SELECT holdfast.now_v1(), EXISTS (SELECT FROM holdfast.flowing AS f WHERE f.ns = p_ns) INTO v_now, v_flows;
     IF v_flows THEN
-        v_notes := holdfast.leased_v1(p_ns, p_ids, p_moves);
+        v_notes := holdfast.leased_v1(p_ns, p_moves);
     END IF;
     IF p_wake IS NOT NULL THEN
         PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
@@ -135,15 +137,17 @@ BEGIN
             p_results := array_fill(p_results[1], ARRAY[cardinality(p_ids)]);
         END IF;
         BEGIN
-            v_moved := holdfast.complete_v1(p_ns, p_worker, v_now, p_ids, p_tokens, p_elapsed, p_results);
+            SELECT c.moved, v_notes || c.notes INTO v_moved, v_notes
+            FROM holdfast.complete_v1(p_ns, p_worker, v_now, p_ids, p_tokens, p_elapsed, p_results, v_flows) AS c;
         EXCEPTION WHEN lock_not_available THEN
             -- One of them is locked for long; the others must not wait for it, nor the caller for each.
             PERFORM set_config('lock_timeout', '10ms', true);
             FOR v_got IN 1 .. cardinality(p_ids) LOOP
                 BEGIN
-                    v_moved := v_moved + holdfast.complete_v1(
+                    SELECT v_moved + c.moved, v_notes || c.notes INTO v_moved, v_notes
+                    FROM holdfast.complete_v1(
                         p_ns, p_worker, v_now, p_ids[v_got:v_got], p_tokens[v_got:v_got], p_elapsed[v_got:v_got],
-                        p_results[v_got:v_got]);
+                        p_results[v_got:v_got], v_flows) AS c;
                 EXCEPTION WHEN lock_not_available THEN
                     CONTINUE;
                 END;
@@ -266,13 +270,14 @@ BEGIN
                       CASE WHEN j.failures > 0 OR j.lost > 0 OR j.suspect OR j.cancel_asked OR j.lease IS NOT NULL
                                 OR j.timeout IS NOT NULL OR j.retry IS NOT NULL OR j.key IS NOT NULL OR j.tags IS NOT NULL
                                 OR j.error IS NOT NULL OR j.result IS NOT NULL OR j.limit_key IS NOT NULL
-                                OR j.fair_key IS NOT NULL OR j.expires IS NOT NULL
+                                OR j.fair_key IS NOT NULL OR j.expires IS NOT NULL OR j.halts OR j.after_any
                       THEN json_build_object(
                           'state', j.state, 'failures', j.failures, 'lost', j.lost, 'suspect', j.suspect, 'cancel_asked',
                           j.cancel_asked, 'lease_until', j.lease_until, 'lease', j.lease, 'timeout', j.timeout, 'retry',
                           j.retry, 'key', j.key, 'tags', j.tags, 'error', j.error, 'result', j.result, 'flow',
                           json_strip_nulls(json_build_object(
-                              'limit_key', j.limit_key, 'fair_key', j.fair_key, 'rank', j.rank, 'expires', j.expires))) END;
+                              'limit_key', j.limit_key, 'fair_key', j.fair_key, 'rank', j.rank, 'halts', j.halts, 'after_any',
+                              j.after_any, 'expires', j.expires))) END;
             GET DIAGNOSTICS v_got = ROW_COUNT;
             v_left := v_left - v_got;
         END LOOP;
@@ -284,9 +289,11 @@ BEGIN
         v_next := least(v_next, holdfast.opens_v1(p_ns, v_now, p_queues, v_paused, p_tasks, v_left));
     END IF;
     IF v_heads <> '{}' THEN
-        -- Those of queues that it did not come to.
-        v_freed := v_freed || holdfast.free_v1(v_now, ARRAY(
-            SELECT h.place FROM unnest(v_heads, v_head_queues) AS h(place, name) WHERE h.name IS NOT NULL));
+        IF array_remove(v_head_queues, NULL) <> '{}' THEN
+            -- Those of queues that it did not come to.
+            v_freed := v_freed || holdfast.free_v1(v_now, ARRAY(
+                SELECT h.place FROM unnest(v_heads, v_head_queues) AS h(place, name) WHERE h.name IS NOT NULL));
+        END IF;
         v_is_freed := v_left = 0;
     END IF;
     IF v_freed <> '{}' AND NOT v_is_freed THEN

@@ -47,14 +47,13 @@ AS $$
     ) AS s
 $$;
 
--- The same of jobs that are leased.
-CREATE FUNCTION holdfast.leased_v1(p_ns integer, p_ids uuid[], p_moves jsonb) RETURNS holdfast.note[] LANGUAGE sql VOLATILE
+-- The same of leased jobs that moves will end.
+CREATE FUNCTION holdfast.leased_v1(p_ns integer, p_moves jsonb) RETURNS holdfast.note[] LANGUAGE sql VOLATILE
 AS $$
     SELECT coalesce(array_agg((p_ns, i.id, false, NULL, s.queue, s.task, s.limit_key, s.sequence, NULL)::holdfast.note), '{}')
     FROM (
-        SELECT unnest(p_ids) AS id
-        UNION ALL
-        SELECT (m.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS m(move) WHERE m.move ->> 'outcome' IS NOT NULL
+        SELECT (m.move ->> 'job')::uuid AS id FROM jsonb_array_elements(p_moves) AS m(move)
+        WHERE m.move ->> 'outcome' IS NOT NULL
     ) AS i
     CROSS JOIN LATERAL (
         SELECT j.queue, j.task, j.limit_key, j.sequence FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = i.id OFFSET 0
@@ -114,6 +113,88 @@ BEGIN
     SELECT array_agg(c.room ORDER BY c.n), array_agg(c.by_rate ORDER BY c.n), array_agg(c.step ORDER BY c.n),
            array_agg(c.burst ORDER BY c.n), (SELECT t.now FROM clock AS t)
     INTO rooms, by_rate, intervals, bursts, instant FROM counted AS c;
+END
+$$;
+
+-- The first jobs of a queue, and of those that were let go at p_heads, by limits on keys alone: which of them these let through
+-- until there are p_left, which they park before that, and which of p_heads were looked at. is_hard: other things than these
+-- decide here as well, so nothing is said of them. instant as in rooms. The first of a key finds out about its room; so many of
+-- them follow each other.
+CREATE FUNCTION holdfast.sift_v1(
+    p_ns integer, p_now bigint, p_queue text, p_tasks text[], p_heads tid[], p_asked integer, p_left integer,
+    OUT taken tid[], OUT parked tid[], OUT seen tid[], OUT size integer, OUT looked integer, OUT is_hard boolean,
+    OUT instant bigint
+) LANGUAGE plpgsql
+AS $$
+BEGIN
+    WITH clock AS MATERIALIZED (
+        SELECT greatest(p_now, holdfast.now_v1()) AS now
+    ), page AS (
+        SELECT c.place, c.task, c.limit_key AS key, c.gate, c.sequence IS NOT NULL AS is_hard,
+               row_number() OVER (ORDER BY c.priority, c.rank, c.id) AS n
+        FROM (
+            SELECT * FROM (
+                SELECT i.ctid AS place, i.id, i.task, i.limit_key, i.sequence, i.gate, i.priority,
+                       coalesce(i.rank, i.due) AS rank
+                FROM holdfast.job AS i
+                WHERE i.ns = p_ns AND i.queue = p_queue AND i.ready AND i.task = ANY (p_tasks)
+                ORDER BY i.priority, coalesce(i.rank, i.due), i.id
+                -- Of heads that come before all of these, so many less.
+                LIMIT CASE WHEN p_heads = '{}' THEN p_asked ELSE greatest(0, p_asked - (
+                    SELECT count(*) FROM holdfast.job AS h
+                    WHERE h.ctid = ANY (p_heads) AND (h.priority, coalesce(h.rank, h.due), h.id) < (
+                        SELECT f.priority, coalesce(f.rank, f.due), f.id FROM holdfast.job AS f
+                        WHERE f.ns = p_ns AND f.queue = p_queue AND f.ready
+                        ORDER BY f.priority, coalesce(f.rank, f.due), f.id LIMIT 1))) END
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS r
+            UNION ALL
+            SELECT h.ctid, h.id, h.task, h.limit_key, h.sequence, h.gate, h.priority, coalesce(h.rank, h.due)
+            FROM holdfast.job AS h WHERE h.ctid = ANY (p_heads)
+            ORDER BY priority, rank, id LIMIT p_asked
+        ) AS c
+    ), turns AS (
+        SELECT p.*, row_number() OVER (PARTITION BY p.key ORDER BY p.n) AS turn FROM page AS p
+    ), rooms AS (
+        SELECT j.n, j.place, j.task, j.key, j.gate, j.turn, r.is_hard OR j.is_hard AS is_hard,
+               max(r.room) OVER (PARTITION BY j.key) AS room
+        FROM turns AS j
+        LEFT JOIN LATERAL (
+            SELECT l.rate > 0 AS is_hard,
+                   CASE WHEN l.paused THEN 0
+                        WHEN l.concurrency IS NOT NULL THEN l.concurrency - (
+                            SELECT count(*) FROM holdfast.job AS i
+                            WHERE i.ns = p_ns AND i.limit_key = j.key AND i.worker IS NOT NULL) END AS room
+            FROM (
+                (SELECT 1 AS turn, i.rate, i.paused, i.concurrency FROM holdfast.limits AS i
+                 WHERE i.ns = p_ns AND i.scope = 'key' AND i.name = j.key OFFSET 0)
+                UNION ALL
+                (SELECT 2 AS turn, i.rate, i.paused, i.concurrency FROM holdfast.limits AS i
+                 WHERE i.ns = p_ns AND i.scope = 'each_key' AND i.name = j.task OFFSET 0)
+                ORDER BY turn LIMIT 1
+            ) AS l
+            WHERE j.turn = 1 AND j.key IS NOT NULL OFFSET 0
+        ) AS r ON true
+    ), passed AS (
+        SELECT r.place, r.task, r.key, r.gate, r.is_hard, coalesce(r.turn > r.room, false) AS is_full,
+               count(*) FILTER (WHERE (r.turn > r.room) IS NOT TRUE) OVER (
+                   ORDER BY r.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM rooms AS r
+    )
+    SELECT coalesce(array_agg(p.place) FILTER (WHERE NOT p.is_full AND p.before < p_left), '{}'),
+           coalesce(array_agg(p.place) FILTER (
+               WHERE p.is_full AND p.before < p_left AND p.gate IS DISTINCT FROM 'key:' || p.key), '{}'),
+           coalesce(array_agg(p.place) FILTER (WHERE p.gate IS NOT NULL AND p.before < p_left), '{}'),
+           count(*), count(*) FILTER (WHERE p.before < p_left),
+           coalesce(bool_or(p.is_hard), false) OR (
+               min(p.task) FILTER (WHERE p.key IS NOT NULL) <> max(p.task) FILTER (WHERE p.key IS NOT NULL)
+               -- What one of several tasks takes of a key counts for the others, whose limit on it may be another.
+               AND (SELECT count(DISTINCT (l.paused, l.concurrency, l.rate)) > 1
+                    FROM unnest(p_tasks) AS t(name)
+                    LEFT JOIN holdfast.limits AS l ON l.ns = p_ns AND l.scope = 'each_key' AND l.name = t.name)) IS TRUE,
+           (SELECT t.now FROM clock AS t)
+    INTO taken, parked, seen, size, looked, is_hard, instant
+    FROM passed AS p;
 END
 $$;
 

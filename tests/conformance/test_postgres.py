@@ -19,6 +19,7 @@ from holdfast.testing.conformance import (
     WakeupPromises,
 )
 from holdfast.testing.conformance.event_machine import EventMachine
+from holdfast.testing.conformance.flow_machine import FlowMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.postgres.support import place
 
@@ -57,8 +58,15 @@ class PostgresMachine(EventMachine, PostgresStoreMachine):
     pass
 
 
-TestPostgresMachine = pytest.mark.timeout(240)(PostgresMachine.TestCase)  # Hypothesis would shrink a timeout
+class PostgresFlowMachine(FlowMachine, PostgresStoreMachine):
+    pass
+
+
+# Hypothesis would shrink a timeout.
+TestPostgresMachine = pytest.mark.timeout(240)(PostgresMachine.TestCase)
 TestPostgresMachine.settings = settings(TestPostgresMachine.settings, max_examples=25, stateful_step_count=30)
+TestPostgresFlow = pytest.mark.timeout(240)(PostgresFlowMachine.TestCase)
+TestPostgresFlow.settings = settings(TestPostgresFlow.settings, max_examples=25, stateful_step_count=30)
 
 
 @pytest.fixture(autouse=True, scope="module")

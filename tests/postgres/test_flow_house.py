@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from holdfast.model.errors import SchemaMismatch
 from holdfast.model.flow import LimitRecord, NewFlow, Scope
@@ -31,6 +32,18 @@ async def test_a_namespace_that_uses_no_flow_writes_nothing_for_it(postgres_data
         await at.finish(*held)
         for table in ("flowing", "note", "link", "halt", "behind"):
             assert await at.count(table) == 0
+
+
+async def test_one_that_is_put_before_a_job_which_missed_it_changes_nothing_there(
+    postgres_database: str,
+) -> None:
+    async with flowing(postgres_database) as at:
+        missing = new_job()
+        [waiting] = await at.add(after(missing))
+        await at.add(replace(missing, flow=NewFlow(before=waiting.id)))
+        awaited = await at.flow.awaited(waiting.id)
+        assert awaited is not None
+        assert (awaited.total, awaited.pending, awaited.unmet) == (1, 0, 1)
 
 
 async def test_who_is_freed_for_others_is_told_to_them(postgres_database: str) -> None:

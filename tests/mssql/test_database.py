@@ -226,7 +226,7 @@ async def test_a_cancelled_call_ends_by_itself_and_is_waited_for_no_longer_than_
             await call
         [connection] = driver.made
         assert not connection.was_interrupted.is_set()
-        await asyncio.to_thread(connection.was_interrupted.wait, 20)
+        assert await asyncio.to_thread(connection.was_interrupted.wait, 10)
         slow.let_go()
 
 

@@ -17,6 +17,7 @@ from holdfast.stores.mssql.sockets import finding, shut
 
 URL = "mssql://ann:s3%7Bcr%7D%3Bt@localhost:1500/jobs?timeout=2.5"
 SECRET = "s3{cr};t"
+_DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server]"
 
 
 class Recorder:
@@ -156,6 +157,27 @@ def test_pytds_connects_as_always_for_others() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(TimeoutError):
         pytds_driver._pytds.connect("127.0.0.1", port=port, login_timeout=0.2)
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "is_lost", "sent"),
+    [
+        ("Timeout expired", "[SQL Server]Lock request time out period exceeded.", False, True),
+        ("Timeout expired", "Query timeout expired", True, True),
+        ("Communication link failure", "TCP Provider: Error code 0x2746", True, True),
+        ("Invalid precision or scale value", "Invalid precision value", False, False),
+    ],
+)
+def test_the_words_of_the_server_are_told_from_those_of_the_driver(
+    state: str, text: str, is_lost: bool, sent: bool, recorder: Recorder
+) -> None:
+    connection = driver_named("mssql-python").connect(parse(URL), None, 1)
+    recorder.fault = mssql_python_driver._exceptions.OperationalError(state, _DRIVER + text)
+    with pytest.raises(Fault) as caught:
+        connection.execute("SELECT 1")
+    fault = caught.value
+    assert (fault.state, fault.is_lost, fault.sent) == (state, is_lost, sent)
+    assert not fault.text.startswith("[")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ BEGIN
     BEGIN TRY
         IF @mode = 'Shared'
         BEGIN
-            SELECT @got = 1 FROM holdfast.namespace AS n WITH (REPEATABLEREAD, ROWLOCK) WHERE n.id = @ns;
+            -- Asks for a column that changes, so that it is the row which is locked, and not an entry of an index.
+            SELECT @got = CASE WHEN n.turns >= 0 THEN 1 ELSE 0 END
+            FROM holdfast.namespace AS n WITH (REPEATABLEREAD, ROWLOCK) WHERE n.id = @ns;
             RETURN;
         END
         IF @waits = 1

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.model.flow import NO_FLOW, NewFlow, or_none
 from holdfast.model.records import Added, NewJob, as_added
 from holdfast.stores.mssql.rows import Bytes, record
+from holdfast.stores.mssql.texts import stored, stored_or_none
 
 
 def as_dicts(jobs: Sequence[NewJob], held: Bytes, *, joined: bool = False) -> list[dict[str, Any]]:
@@ -19,8 +20,8 @@ def _as_dict(n: int, job: NewJob, held: Bytes, *, joined: bool) -> dict[str, Any
     told: dict[str, Any] = {
         "n": n,
         "id": job.id,
-        "task": job.task,
-        "queue": job.queue,
+        "task": stored(job.task),
+        "queue": stored(job.queue),
         "priority": job.priority,
         **held.put("payload", job.payload),
         **held.put("headers", job.headers),
@@ -31,9 +32,9 @@ def _as_dict(n: int, job: NewJob, held: Bytes, *, joined: bool) -> dict[str, Any
         for name, value in (
             ("due", job.due),
             ("delay", job.delay or None),
-            ("key", job.key),
+            ("key", stored_or_none(job.key)),
             ("key_ttl", job.key_ttl or None),
-            ("tags", job.tags or None),
+            ("tags", [stored(tag) for tag in job.tags] or None),
             ("lease", job.lease),
             ("timeout", job.timeout),
             ("joined", joined or None),
@@ -45,6 +46,7 @@ def _as_dict(n: int, job: NewJob, held: Bytes, *, joined: bool) -> dict[str, Any
 
 def _flow(flow: NewFlow) -> dict[str, Any]:
     told: dict[str, Any] = {name: getattr(flow, name) for name in flow.__struct_fields__}
+    told |= {name: stored_or_none(told[name]) for name in ("limit_key", "fair_key", "sequence")}
     return {
         name: value
         for name, value in told.items()

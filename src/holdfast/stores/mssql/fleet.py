@@ -4,7 +4,8 @@ from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.stores.bell import Bell
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.queries import rendered
-from holdfast.stores.mssql.rows import as_json, names
+from holdfast.stores.mssql.rows import listed, names
+from holdfast.stores.mssql.texts import stored, told
 
 _REGISTER = "EXEC holdfast.register_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _BEAT = """
@@ -48,22 +49,22 @@ class MssqlFleet:
         await self._write(
             _REGISTER,
             self._ns,
-            worker.id,
+            stored(worker.id),
             worker.host,
             worker.pid,
-            as_json(worker.queues),
-            as_json(worker.tasks),
+            listed(worker.queues),
+            listed(worker.tasks),
             worker.concurrency,
             worker.version,
             lease,
         )
 
     async def beat(self, worker_id: str, lease: int) -> bool:
-        known: int = await self._database.value(self._sql(_BEAT), lease, self._ns, worker_id)
+        known: int = await self._database.value(self._sql(_BEAT), lease, self._ns, stored(worker_id))
         return known > 0
 
     async def retire(self, worker_id: str) -> None:
-        await self._write(_RETIRE, self._ns, worker_id)
+        await self._write(_RETIRE, self._ns, stored(worker_id))
 
     async def workers(self) -> list[WorkerRecord]:
         rows = await self._database.rows(self._sql(_WORKERS), self._ns)
@@ -71,7 +72,7 @@ class MssqlFleet:
             await self._write(_FORGET, self._ns)
         return [
             WorkerRecord(
-                id=name,
+                id=told(name),
                 host=host,
                 pid=pid,
                 queues=names(queues),
@@ -87,15 +88,15 @@ class MssqlFleet:
         ]
 
     async def pause(self, queue: str) -> None:
-        await self._write(_PAUSE, self._ns, queue)
+        await self._write(_PAUSE, self._ns, stored(queue))
 
     async def resume(self, queue: str) -> None:
-        await self._write(_RESUME, self._ns, queue)
+        await self._write(_RESUME, self._ns, stored(queue))
         await self._bell.ring()
 
     async def queues(self) -> list[QueueRecord]:
         rows = await self._database.rows(self._sql(_QUEUES), self._ns)
-        return [QueueRecord(name=name, paused=bool(paused)) for name, paused in rows]
+        return [QueueRecord(name=told(name), paused=bool(paused)) for name, paused in rows]
 
     async def _write(self, sql: str, *parameters: str | int) -> None:
         await self._database.execute(self._sql(sql), *parameters, writes=True)

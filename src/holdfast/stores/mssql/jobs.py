@@ -23,7 +23,8 @@ from holdfast.stores.mssql.adding import answers, as_dicts
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.moving import Batch, verdicts
 from holdfast.stores.mssql.queries import Queries, found
-from holdfast.stores.mssql.rows import CODES, Bytes, as_json, attempt, clean, record, state_of
+from holdfast.stores.mssql.rows import CODES, Bytes, as_json, attempt, listed, record, state_of
+from holdfast.stores.mssql.texts import Texts, clean, stored, stored_or_none, told
 from holdfast.stores.plain import may_wake
 
 _HELD = {"h": Held.HELD, "c": Held.CANCEL_ASKED, "l": Held.LOST}
@@ -43,8 +44,8 @@ class MssqlJobs:
         if not jobs:
             return []
         held = Bytes()
-        told = as_json(as_dicts(jobs, held))
-        added = await self._database.execute(self._queries.add, self._ns, told, held.whole(), writes=True)
+        sent = as_json(as_dicts(jobs, held))
+        added = await self._database.execute(self._queries.add, self._ns, sent, held.whole(), writes=True)
         self._bell.struck(None)
         return answers(jobs, added)
 
@@ -54,12 +55,13 @@ class MssqlJobs:
         claimed, asked, paused, [standing] = await self._database.execute(
             self._queries.tick,
             self._ns,
-            tick.worker,
+            stored(tick.worker),
             tick.seq,
             batch.moves,
             batch.bytes,
-            as_json(want.queues) if want else None,
-            as_json(sorted(want.tasks)) if want else None,
+            batch.texts,
+            listed(want.queues) if want else None,
+            listed(want.tasks) if want else None,
             want.limit if want else 0,
             want.lease if want else 0,
             tick.repeat,
@@ -72,8 +74,8 @@ class MssqlJobs:
             verdicts=verdicts(letters),
             claimed=[record(row) for row in claimed],
             cancel_asked=[(job, token) for job, token in asked],
-            paused=frozenset(name for kind, name in paused if kind == _QUEUE),
-            paused_tasks=frozenset(name for kind, name in paused if kind == _TASK),
+            paused=frozenset(told(name) for kind, name in paused if kind == _QUEUE),
+            paused_tasks=frozenset(told(name) for kind, name in paused if kind == _TASK),
             next_due=next_due,
             registered=bool(registered),
         )
@@ -81,9 +83,12 @@ class MssqlJobs:
     async def extend(self, worker: str, extensions: Sequence[Extension]) -> list[Held]:
         answers: list[Held] = []
         for some in _each_once(extensions):
-            wishes = as_json([_wish(n, extension) for n, extension in enumerate(some)])
-            told = await self._database.rows(self._queries.extend, self._ns, worker, wishes, writes=True)
-            answers += [_HELD[held] for _, held in told]
+            texts = Texts()
+            wishes = as_json([_wish(n, extension, texts) for n, extension in enumerate(some)])
+            rows = await self._database.rows(
+                self._queries.extend, self._ns, stored(worker), wishes, texts.whole(), writes=True
+            )
+            answers += [_HELD[held] for _, held in rows]
         return answers
 
     async def expired(self, limit: int) -> list[JobRecord]:
@@ -98,16 +103,16 @@ class MssqlJobs:
             version,
             "".join(str(CODES[state]) for state in fits if state is not None),
             CODES[edit.path[-1]] if edit.path else None,
-            edit.queue,
+            stored_or_none(edit.queue),
             edit.priority,
             edit.due,
             edit.delay,
-            None if edit.tags is None else as_json(edit.tags),
+            None if edit.tags is None else listed(edit.tags),
             edit.failures,
             edit.lost,
             edit.suspect,
             clean(edit.reason),
-            edit.key,
+            stored_or_none(edit.key),
             edit.key_ttl,
             edit.ask_cancel,
             writes=True,
@@ -142,7 +147,7 @@ class MssqlJobs:
     async def count(self) -> list[QueueCount]:
         rows = await self._database.rows(self._queries.count, self._ns)
         return [
-            QueueCount(queue=queue, state=state_of(state), count=count, due=due, parked=parked)
+            QueueCount(queue=told(queue), state=state_of(state), count=count, due=due, parked=parked)
             for queue, state, count, due, parked in rows
         ]
 
@@ -154,7 +159,7 @@ class MssqlJobs:
         return removed
 
 
-def _wish(n: int, extension: Extension) -> dict[str, Any]:
+def _wish(n: int, extension: Extension, texts: Texts) -> dict[str, Any]:
     return {
         "n": n,
         "job": extension.job,
@@ -162,7 +167,7 @@ def _wish(n: int, extension: Extension) -> dict[str, Any]:
         "lease": extension.lease,
         "elapsed": extension.elapsed,
         "progress": extension.progress,
-        "note": clean(extension.progress_note),
+        "note": texts.put(extension.progress_note),
     }
 
 

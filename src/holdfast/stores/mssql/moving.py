@@ -7,7 +7,8 @@ from holdfast.model.lifecycle import move_sources
 from holdfast.model.records import Move, Verdict
 from holdfast.stores.mssql.adding import as_dicts
 from holdfast.stores.mssql.appending import as_dicts as events_as_dicts
-from holdfast.stores.mssql.rows import CODES, Bytes, as_json, clean
+from holdfast.stores.mssql.rows import CODES, Bytes, as_json
+from holdfast.stores.mssql.texts import Texts
 from holdfast.stores.plain import sorted_out
 
 _VERDICTS = {"a": Verdict.ACCEPTED, "r": Verdict.REFUSED}
@@ -17,19 +18,20 @@ class Batch:
     """The moves of one tick. Those that are plain successes are done all at once, before the others."""
 
     def __init__(self, moves: Sequence[Move], *, joined: bool = False) -> None:
-        held = Bytes()
+        held, texts = Bytes(), Texts()
         plain, _ = sorted_out(moves)
         at_once = set() if joined else set(plain)
-        told = [_as_dict(n, move, held, is_plain=n in at_once) for n, move in enumerate(moves)]
+        told = [_as_dict(n, move, held, texts, is_plain=n in at_once) for n, move in enumerate(moves)]
         self.moves = as_json(told) if told else None
         self.bytes = held.whole()
+        self.texts = texts.whole()
 
 
 def verdicts(letters: str) -> list[Verdict]:
     return [_VERDICTS[letter] for letter in letters]
 
 
-def _as_dict(n: int, move: Move, held: Bytes, *, is_plain: bool) -> dict[str, Any]:
+def _as_dict(n: int, move: Move, held: Bytes, texts: Texts, *, is_plain: bool) -> dict[str, Any]:
     sources = move_sources(move.path, move.outcome is not None)
     told: dict[str, Any] = {
         "n": n,
@@ -43,8 +45,8 @@ def _as_dict(n: int, move: Move, held: Bytes, *, is_plain: bool) -> dict[str, An
         "failures": move.failures,
         "lost": move.lost,
         "suspect": move.suspect,
-        "reason": clean(move.reason),
-        "error": clean(move.error),
+        "reason": texts.put(move.reason),
+        "error": texts.put(move.error),
         **held.put("result", move.result),
         "if_expired": move.if_expired,
         "is_plain": is_plain,

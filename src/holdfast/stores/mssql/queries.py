@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.model.lifecycle import FINISHED
 from holdfast.model.records import Query
 from holdfast.stores.mssql.address import Address
-from holdfast.stores.mssql.rows import CODES, COLUMNS
+from holdfast.stores.mssql.rows import CODES
+from holdfast.stores.mssql.texts import stored
 
 _OURS = re.compile(r"\bholdfast\.")
 
@@ -24,14 +25,14 @@ class Queries:
 
     namespace: str = "DECLARE @id int; EXEC holdfast.namespace_v1 ?, @id OUTPUT; SELECT @id"
     add: str = "EXEC holdfast.add_v1 ?, ?, ?"
-    tick: str = "EXEC holdfast.tick_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-    extend: str = "EXEC holdfast.extend_v1 ?, ?, ?"
+    tick: str = "EXEC holdfast.tick_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+    extend: str = "EXEC holdfast.extend_v1 ?, ?, ?, ?"
     edit: str = "EXEC holdfast.edit_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
     forget: str = "EXEC holdfast.forget_v1 ?, ?"
     prune: str = "EXEC holdfast.prune_v1 ?, ?, ?"
-    by_id: str = f"""SELECT {COLUMNS} FROM holdfast.jobs
+    by_id: str = """SELECT * FROM holdfast.jobs
         WHERE ns = ? AND id IN (SELECT value COLLATE Latin1_General_BIN2 FROM OPENJSON(?))"""
-    expired: str = f"""SELECT TOP (?) {COLUMNS} FROM holdfast.live
+    expired: str = """SELECT TOP (?) * FROM holdfast.live
         WHERE ns = ? AND worker IS NOT NULL AND lease_until <= holdfast.now_v1() ORDER BY lease_until, id"""
     history: str = """SELECT job, run, token, worker, started, finished, outcome, reason, error
         FROM holdfast.attempt WHERE ns = ? AND job = ? ORDER BY token"""
@@ -48,7 +49,7 @@ class Queries:
             UNION ALL
             SELECT queue, state, jobs, 0, 0 FROM holdfast.tally WHERE ns = @ns
         ) AS counted GROUP BY queue, state HAVING SUM(jobs) <> 0 ORDER BY queue, state"""
-    find: str = f"""SELECT TOP (?) {COLUMNS} FROM holdfast.{{source}} WHERE ns = ?{{conditions}}
+    find: str = """SELECT TOP (?) * FROM holdfast.{source} WHERE ns = ?{conditions}
         ORDER BY id DESC"""
 
 
@@ -75,13 +76,16 @@ def found(known: Queries, ns: int, query: Query) -> tuple[str, list[Any]]:
             "".join(str(CODES[state]) for state in query.states),
         )
     if query.queue is not None:
-        add("queue = ?", query.queue)
+        add("queue = ?", stored(query.queue))
     if query.task is not None:
-        add("task = ?", query.task)
+        add("task = ?", stored(query.task))
     if query.tag is not None:
-        add("EXISTS (SELECT 1 FROM OPENJSON(tags) WHERE value COLLATE Latin1_General_BIN2 = ?)", query.tag)
+        add(
+            "EXISTS (SELECT 1 FROM OPENJSON(tags) WHERE value COLLATE Latin1_General_BIN2 = ?)",
+            stored(query.tag),
+        )
     if query.worker is not None:
-        add("worker = ?", query.worker)
+        add("worker = ?", stored(query.worker))
     if query.due_after is not None:
         add("due >= ?", query.due_after)
     if query.due_before is not None:

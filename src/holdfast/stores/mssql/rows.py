@@ -1,5 +1,6 @@
 """Stored rows as records."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from holdfast.model.flow import Flow, or_none
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import AttemptRecord, JobRecord
+from holdfast.stores.mssql.texts import stored, told, told_or_none
 
 STATES: tuple[State, ...] = (
     State.SCHEDULED,
@@ -22,14 +24,6 @@ STATES: tuple[State, ...] = (
 
 CODES: dict[State, int] = {state: code for code, state in enumerate(STATES)}
 
-COLUMNS = (
-    "id, task, queue, payload, state, priority, due, created, run, failures, lost, suspect, version, token, "
-    "worker, lease_until, lease, timeout, retry, headers, job_key, tags, started, finished, cancel_asked, "
-    "progress, progress_note, reason, error, result, limit_key, fair_key, rank, sequence, halts, after_any, "
-    "expires, unmet, gate"
-)
-"""The columns of the views of jobs: the fields of JobRecord in their order, then those of its flow."""
-
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode = msgspec.json.encode
 
@@ -39,13 +33,15 @@ def state_of(code: int) -> State:
 
 
 def record(row: Any) -> JobRecord:
-    """A job from a row of COLUMNS."""
+    """A job from a row of one of the views: its fields in their order, those of its flow, and others."""
     job = JobRecord(*row[:30])
+    job.task, job.queue = told(row[1]), told(row[2])
     job.state = STATES[row[4]]
+    job.worker, job.key = told_or_none(row[14]), told_or_none(row[20])
     job.suspect = bool(row[11])
     job.tags = () if row[21] is None else names(row[21])
     job.cancel_asked = bool(row[24])
-    job.flow = _flow(*row[30:])
+    job.flow = _flow(*row[30:39])
     return job
 
 
@@ -62,15 +58,15 @@ def _flow(
 ) -> Flow | None:
     return or_none(
         Flow(
-            limit_key=limit_key,
-            fair_key=fair_key,
+            limit_key=told_or_none(limit_key),
+            fair_key=told_or_none(fair_key),
             rank=None if fair_key is None else rank,
-            sequence=sequence,
+            sequence=told_or_none(sequence),
             halts=bool(halts),
             after_any=bool(after_any),
             expires=expires,
             unmet=unmet or 0,
-            parked=gate,
+            parked=told_or_none(gate),
         )
     )
 
@@ -82,7 +78,7 @@ def attempt(row: Any) -> AttemptRecord:
         job=job,
         run=run,
         token=token,
-        worker=worker,
+        worker=told(worker),
         started=started,
         finished=finished,
         outcome=Ending(outcome),
@@ -91,24 +87,22 @@ def attempt(row: Any) -> AttemptRecord:
     )
 
 
-def names(told: str) -> tuple[str, ...]:
+def names(listed: str) -> tuple[str, ...]:
     """Names from the JSON array in which they are stored."""
-    return _decode_names(told)
+    return tuple(map(told, _decode_names(listed)))
+
+
+def listed(given: Iterable[str]) -> str:
+    """Names as the JSON array in which they are stored, or sent."""
+    return as_json([stored(name) for name in given])
 
 
 def as_json(value: object) -> str:
     return _encode(value).decode()
 
 
-def clean(text: str | None) -> str | None:
-    """The text as it can be stored: NUL and lone surrogates, which only errors have, are replaced."""
-    if text is None or (text.isascii() and "\0" not in text):
-        return text
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-
-
 class Bytes:
-    """Values that JSON cannot hold, one after the other: each is told by where it begins and how long it is."""
+    """Values that JSON cannot hold, one after the other: each is told by its beginning and length."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

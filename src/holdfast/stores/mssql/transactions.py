@@ -20,12 +20,13 @@ from holdfast.stores.mssql.joining import fetch, fetch_sync
 from holdfast.stores.mssql.moving import Batch, verdicts
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import Bytes, as_json
+from holdfast.stores.mssql.texts import stored
 
 _Statement: TypeAlias = tuple[str, list[Value]]
 
 _NAMESPACE = "SET NOCOUNT ON; DECLARE @ns int; EXEC holdfast.namespace_v1 ?, @ns OUTPUT; "
 _ADD = f"{_NAMESPACE}EXEC holdfast.add_v1 @ns, ?, ?"
-_MOVE = f"{_NAMESPACE}EXEC holdfast.move_in_v1 @ns, ?, ?, ?"
+_MOVE = f"{_NAMESPACE}EXEC holdfast.move_in_v1 @ns, ?, ?, ?, ?"
 _APPEND = f"{_NAMESPACE}DECLARE @now bigint = holdfast.now_v1(); EXEC holdfast.append_v1 @ns, @now, ?, ?"
 _WRITE = (
     f"{_NAMESPACE}DECLARE @is_accepted bit; "
@@ -127,7 +128,7 @@ def _add(namespace: str, jobs: Sequence[NewJob]) -> _Statement:
 
 def _move(namespace: str, worker: str, move: Move) -> _Statement:
     batch = Batch([move], joined=True)
-    return _MOVE, [namespace, worker, batch.moves, batch.bytes]
+    return _MOVE, [namespace, stored(worker), batch.moves, batch.bytes, batch.texts]
 
 
 def _append(namespace: str, events: Sequence[NewEvent]) -> _Statement:

@@ -72,6 +72,10 @@ CREATE INDEX holdfast_job_keyed ON holdfast.job (ns, limit_key) INCLUDE (worker)
 CREATE INDEX holdfast_job_expires ON holdfast.job (ns, expires, id) INCLUDE (run, worker) WHERE expires IS NOT NULL;
 GO
 
+-- Else whoever writes to thousands of rows would have the whole table, and nobody could pass over what it has.
+EXEC ('ALTER TABLE holdfast.job SET (LOCK_ESCALATION = DISABLE)');
+GO
+
 CREATE SEQUENCE holdfast.place AS bigint START WITH 1 INCREMENT BY 1;
 GO
 
@@ -214,19 +218,19 @@ BEGIN
 END
 GO
 
--- Live jobs as they stand.
+-- Live jobs as they stand. The first columns are those that are told of a job, in this order.
 CREATE VIEW holdfast.live
 AS
 SELECT
-    j.ns, j.id, j.task, j.queue, j.payload, CASE WHEN l.running = 1 THEN CAST(2 AS tinyint) ELSE j.state END AS state,
-    j.priority, j.due, j.created, j.run, j.failures, j.lost, j.suspect, j.version + COALESCE(l.changes, 0) AS version, j.token,
-    j.worker, COALESCE(l.until, j.lease_until) AS lease_until, j.lease, j.timeout, j.retry, j.headers, j.job_key, j.tags,
+    j.id, j.task, j.queue, j.payload, CASE WHEN l.running = 1 THEN CAST(2 AS tinyint) ELSE j.state END AS state, j.priority,
+    j.due, j.created, j.run, j.failures, j.lost, j.suspect, j.version + COALESCE(l.changes, 0) AS version, j.token, j.worker,
+    COALESCE(l.until, j.lease_until) AS lease_until, j.lease, j.timeout, j.retry, j.headers, j.job_key, j.tags,
     COALESCE(l.started, j.started) AS started, CAST(NULL AS bigint) AS finished,
     CASE WHEN j.cancel_asked = 1 OR l.cancel_asked = 1 THEN 1 ELSE 0 END AS cancel_asked,
     CASE WHEN l.job IS NULL THEN j.progress ELSE l.progress END AS progress,
     CASE WHEN l.job IS NULL THEN j.progress_note ELSE l.progress_note END AS progress_note,
-    j.reason, j.error, j.result, j.limit_key, j.fair_key, j.rank, j.sequence, j.place, j.halts, j.after_any, j.held, j.expires,
-    j.unmet, j.gate
+    j.reason, j.error, j.result, j.limit_key, j.fair_key, j.rank, j.sequence, j.halts, j.after_any, j.expires, j.unmet, j.gate,
+    j.place, j.held, j.ns
 FROM holdfast.job AS j
 LEFT JOIN holdfast.lease AS l ON l.ns = j.ns AND l.job = j.id AND l.token = j.token AND j.worker IS NOT NULL;
 GO
@@ -235,11 +239,11 @@ GO
 CREATE VIEW holdfast.finished
 AS
 SELECT
-    d.ns, d.id, d.task, d.queue, d.payload, d.state, d.priority, d.due, d.created, d.run, d.failures, d.lost, d.suspect,
-    d.version, d.token, CAST(NULL AS nvarchar(200)) COLLATE Latin1_General_BIN2 AS worker, CAST(NULL AS bigint) AS lease_until,
-    d.lease, d.timeout, d.retry, d.headers, d.job_key, d.tags, d.started, d.finished, CAST(d.cancel_asked AS int) AS cancel_asked,
-    d.progress, d.progress_note, d.reason, d.error, d.result, d.limit_key, d.fair_key, d.rank, d.sequence, d.place, d.halts,
-    d.after_any, d.held, d.expires, d.unmet, CAST(NULL AS nvarchar(220)) COLLATE Latin1_General_BIN2 AS gate
+    d.id, d.task, d.queue, d.payload, d.state, d.priority, d.due, d.created, d.run, d.failures, d.lost, d.suspect, d.version,
+    d.token, CAST(NULL AS nvarchar(200)) COLLATE Latin1_General_BIN2 AS worker, CAST(NULL AS bigint) AS lease_until, d.lease,
+    d.timeout, d.retry, d.headers, d.job_key, d.tags, d.started, d.finished, CAST(d.cancel_asked AS int) AS cancel_asked,
+    d.progress, d.progress_note, d.reason, d.error, d.result, d.limit_key, d.fair_key, d.rank, d.sequence, d.halts, d.after_any,
+    d.expires, d.unmet, CAST(NULL AS nvarchar(220)) COLLATE Latin1_General_BIN2 AS gate, d.place, d.held, d.ns
 FROM holdfast.done AS d;
 GO
 

@@ -270,27 +270,29 @@ BEGIN
         stood_by varchar(3) NULL
     );
     DECLARE @now bigint;
-    BEGIN TRANSACTION;
-    SET @now = holdfast.now_v1();
-    EXEC holdfast.open_new_v1 @now, @jobs, @bytes;
-    EXEC holdfast.add_new_v1 @ns, @now;
-    SELECT @now AS now;
-    SELECT
-        w.n,
-        CASE WHEN s.task <> w.task OR s.payload <> w.payload OR DATALENGTH(s.payload) <> DATALENGTH(w.payload)
-            OR (w.stood_by = 'id' AND s.queue <> w.queue) THEN w.stood_by END AS conflict,
-        s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures, s.lost, s.suspect, s.version,
-        s.token, s.worker, s.lease_until, s.lease, s.timeout, s.retry, s.headers, s.job_key, s.tags, s.started, s.finished,
-        s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result, s.limit_key, s.fair_key, s.rank, s.sequence,
-        s.halts, s.after_any, s.expires, s.unmet, s.gate
-    FROM #new AS w
-    INNER JOIN holdfast.jobs AS s ON s.ns = @ns AND s.id = w.stood
-    ORDER BY w.n;
-    SELECT w.n, j.rank, j.unmet, j.gate
-    FROM #new AS w
-    INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.id
-    WHERE w.stood IS NULL AND (w.fair_key IS NOT NULL OR w.after_json IS NOT NULL OR w.held IS NOT NULL)
-    ORDER BY w.n;
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        SET @now = holdfast.now_v1();
+        EXEC holdfast.open_new_v1 @now, @jobs, @bytes;
+        EXEC holdfast.add_new_v1 @ns, @now;
+        SELECT @now AS now;
+        SELECT
+            w.n,
+            CASE WHEN s.task <> w.task OR s.payload <> w.payload OR DATALENGTH(s.payload) <> DATALENGTH(w.payload)
+                OR (w.stood_by = 'id' AND s.queue <> w.queue) THEN w.stood_by END AS conflict,
+            s.*
+        FROM #new AS w
+        INNER JOIN holdfast.jobs AS s ON s.ns = @ns AND s.id = w.stood
+        ORDER BY w.n;
+        SELECT w.n, j.rank, j.unmet, j.gate
+        FROM #new AS w
+        INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.id
+        WHERE w.stood IS NULL AND (w.fair_key IS NOT NULL OR w.after_json IS NOT NULL OR w.held IS NOT NULL)
+        ORDER BY w.n;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO

@@ -197,12 +197,14 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
+    SAVE TRANSACTION holdfast_move;
     BEGIN TRY
         EXEC holdfast.move_v1 @ns, @worker, @now, @n, @bytes;
     END TRY
     BEGIN CATCH
-        IF ERROR_NUMBER() <> 1222
+        IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
             THROW;
+        ROLLBACK TRANSACTION holdfast_move;
         UPDATE #move SET verdict = 'r' WHERE n = @n;
     END CATCH
 END
@@ -267,9 +269,31 @@ BEGIN
 END
 GO
 
+-- Fills #text with texts, counted from 0: each has the character behind it that comes first of all.
+CREATE PROCEDURE holdfast.open_texts_v1 @texts nvarchar(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @mark nvarchar(1) = SUBSTRING(@texts, 1, 1);
+    DECLARE @n int = 0;
+    DECLARE @at int = 2;
+    DECLARE @end int;
+    WHILE 1 = 1
+    BEGIN
+        SET @end = CHARINDEX(@mark COLLATE Latin1_General_BIN2, @texts COLLATE Latin1_General_BIN2, @at);
+        IF @end IS NULL OR @end = 0
+            RETURN;
+        INSERT INTO #text (n, value) VALUES (@n, SUBSTRING(@texts, @at, @end - @at));
+        SET @n = @n + 1;
+        SET @at = @end + 1;
+    END
+END
+GO
+
 -- Moves in order; @verdicts has a letter for each, "a" if it was accepted, "r" if it was refused.
 CREATE PROCEDURE holdfast.moves_v1
-    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @verdicts varchar(max) OUTPUT
+    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max),
+    @verdicts varchar(max) OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -325,19 +349,24 @@ BEGIN
         events nvarchar(max) NULL,
         verdict char(1) NULL
     );
+    CREATE TABLE #text (n int NOT NULL PRIMARY KEY, value nvarchar(max) NOT NULL);
+    IF @texts IS NOT NULL
+        EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #move (
         n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
         is_plain, children, events)
     SELECT
-        j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, j.reason,
-        j.error, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.children, j.events
+        j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, r.value,
+        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.children, j.events
     FROM OPENJSON(@moves) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
         outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
-        lost int '$.lost', suspect bit '$.suspect', reason nvarchar(max) '$.reason', error nvarchar(max) '$.error',
+        lost int '$.lost', suspect bit '$.suspect', reason int '$.reason', error int '$.error',
         result_at int '$.result_at', result_size int '$.result_size', if_expired bit '$.if_expired', is_plain bit '$.is_plain',
         children nvarchar(max) '$.children' AS JSON, events nvarchar(max) '$.events' AS JSON
-    ) AS j;
+    ) AS j
+    LEFT JOIN #text AS r ON r.n = j.reason
+    LEFT JOIN #text AS e ON e.n = j.error;
     IF EXISTS (SELECT 1 FROM #move AS m WHERE m.is_plain = 1)
         EXEC holdfast.complete_v1 @ns, @worker, @now;
     SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
@@ -351,13 +380,19 @@ END
 GO
 
 -- One move as part of the caller's transaction; it does not wait for anybody but whoever has the job.
-CREATE PROCEDURE holdfast.move_in_v1 @ns int, @worker nvarchar(200), @moves nvarchar(max), @bytes varbinary(max)
+CREATE PROCEDURE holdfast.move_in_v1
+    @ns int, @worker nvarchar(200), @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max)
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @now bigint = holdfast.now_v1();
     DECLARE @verdicts varchar(max);
-    EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @verdicts OUTPUT;
-    SELECT @verdicts AS verdicts;
+    BEGIN TRY
+        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
+        SELECT @verdicts AS verdicts;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO

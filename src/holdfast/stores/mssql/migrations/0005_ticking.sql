@@ -28,17 +28,30 @@ CREATE PROCEDURE holdfast.claim_v1
 AS
 BEGIN
     SET NOCOUNT ON;
-    UPDATE holdfast.job WITH (ROWLOCK) SET
-        state = 1, ready = NULL, run = run + 1, version = version + 1,
-        token = CASE WHEN token >= @now THEN token + 1 ELSE @now END, worker = @worker, seq = @seq,
-        lease_until = @now + COALESCE(lease, @lease), started = NULL, reason = NULL, progress = NULL, progress_note = NULL
-    OUTPUT inserted.id, @turn INTO #claimed (id, turn)
-    WHERE ns = @ns AND ready = 1 AND id IN (
-        SELECT TOP (@limit) i.id
-        FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
-        WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
-        ORDER BY i.priority, i.rank, i.id);
-    SET @got = @@ROWCOUNT;
+    DECLARE @tries int = 5;
+    DECLARE @more int = 1;
+    SET @got = 0;
+    -- Where those that somebody has are waited for, some may be gone then; others are looked for.
+    WHILE @tries > 0 AND @more > 0 AND @got < @limit
+    BEGIN
+        UPDATE holdfast.job WITH (ROWLOCK) SET
+            state = 1, ready = NULL, run = run + 1, version = version + 1,
+            token = CASE WHEN token >= @now THEN token + 1 ELSE @now END, worker = @worker, seq = @seq,
+            lease_until = @now + COALESCE(lease, @lease), started = NULL, reason = NULL, progress = NULL, progress_note = NULL
+        OUTPUT inserted.id, @turn INTO #claimed (id, turn)
+        WHERE ns = @ns AND ready = 1 AND id IN (
+            SELECT TOP (@limit - @got) i.id
+            FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
+            ORDER BY i.priority, i.rank, i.id);
+        SET @got = @got + @@ROWCOUNT;
+        SET @tries = @tries - 1;
+        SELECT @more = COUNT(*) FROM (
+            SELECT TOP (1) i.id
+            FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
+            WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
+        ) AS found;
+    END
 END
 GO
 
@@ -59,8 +72,8 @@ GO
 -- The tick: moves, then promotion and claim of what is wanted. Gives the claimed jobs; what the worker holds that was asked to
 -- stop; which of the wanted queues (1) and tasks (2) are paused; and at last how things stand.
 CREATE PROCEDURE holdfast.tick_v1
-    @ns int, @worker nvarchar(200), @seq bigint, @moves nvarchar(max), @bytes varbinary(max), @queues nvarchar(max),
-    @tasks nvarchar(max), @limit int, @lease bigint, @repeat bit
+    @ns int, @worker nvarchar(200), @seq bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max),
+    @queues nvarchar(max), @tasks nvarchar(max), @limit int, @lease bigint, @repeat bit
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -82,81 +95,82 @@ BEGIN
     CREATE TABLE #task (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     CREATE TABLE #wanted (
         turn int NOT NULL PRIMARY KEY, name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, paused bit NOT NULL);
-    BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
-    SET @now = holdfast.now_v1();
-    IF @moves IS NOT NULL
-        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @verdicts OUTPUT;
-    IF @flows = 1 AND @is_late = 0
-        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-    SET @is_registered = CASE WHEN EXISTS (
-        SELECT 1 FROM holdfast.worker AS w WHERE w.ns = @ns AND w.id = @worker AND w.live_until > @now) THEN 1 ELSE 0 END;
-    IF @queues IS NOT NULL
-    BEGIN
-        INSERT INTO #task (name) SELECT DISTINCT t.value COLLATE Latin1_General_BIN2 FROM OPENJSON(@tasks) AS t;
-        INSERT INTO #wanted (turn, name, paused)
-        SELECT w.turn, w.name, CASE WHEN p.paused = 1 THEN 1 ELSE 0 END
-        FROM (
-            SELECT MIN(CAST(q.[key] AS int)) AS turn, q.value COLLATE Latin1_General_BIN2 AS name
-            FROM OPENJSON(@queues) AS q GROUP BY q.value COLLATE Latin1_General_BIN2
-        ) AS w
-        LEFT JOIN holdfast.queue AS p ON p.ns = @ns AND p.name = w.name;
-        IF @repeat = 1
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET @now = holdfast.now_v1();
+        IF @moves IS NOT NULL
+            EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
+        IF @flows = 1 AND @is_late = 0
+            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+        SET @is_registered = CASE WHEN EXISTS (
+            SELECT 1 FROM holdfast.worker AS w WHERE w.ns = @ns AND w.id = @worker AND w.live_until > @now) THEN 1 ELSE 0 END;
+        IF @queues IS NOT NULL
         BEGIN
-            INSERT INTO #claimed (id, turn)
-            SELECT j.id, 0 FROM holdfast.job AS j WHERE j.ns = @ns AND j.worker = @worker AND j.seq = @seq;
-            IF @@ROWCOUNT > 0
-                SET @left = 0;
-        END
-        IF @is_registered = 0 OR @is_late = 1
-            SET @left = 0;
-        SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0;
-        WHILE @turn IS NOT NULL
-        BEGIN
-            SELECT @queue = w.name FROM #wanted AS w WHERE w.turn = @turn;
-            EXEC holdfast.promote_v1 @ns, @queue, @now;
-            IF @left > 0
+            INSERT INTO #task (name) SELECT DISTINCT t.value COLLATE Latin1_General_BIN2 FROM OPENJSON(@tasks) AS t;
+            INSERT INTO #wanted (turn, name, paused)
+            SELECT w.turn, w.name, CASE WHEN p.paused = 1 THEN 1 ELSE 0 END
+            FROM (
+                SELECT MIN(CAST(q.[key] AS int)) AS turn, q.value COLLATE Latin1_General_BIN2 AS name
+                FROM OPENJSON(@queues) AS q GROUP BY q.value COLLATE Latin1_General_BIN2
+            ) AS w
+            LEFT JOIN holdfast.queue AS p ON p.ns = @ns AND p.name = w.name;
+            IF @repeat = 1
             BEGIN
-                IF @flows = 1
-                    EXEC holdfast.claim_flow_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
-                ELSE
-                    EXEC holdfast.claim_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
-                SET @left = @left - @got;
+                INSERT INTO #claimed (id, turn)
+                SELECT j.id, 0 FROM holdfast.job AS j WHERE j.ns = @ns AND j.worker = @worker AND j.seq = @seq;
+                IF @@ROWCOUNT > 0
+                    SET @left = 0;
             END
-            SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0 AND w.turn > @turn;
+            IF @is_registered = 0 OR @is_late = 1
+                SET @left = 0;
+            SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0;
+            WHILE @turn IS NOT NULL
+            BEGIN
+                SELECT @queue = w.name FROM #wanted AS w WHERE w.turn = @turn;
+                EXEC holdfast.promote_v1 @ns, @queue, @now;
+                IF @left > 0
+                BEGIN
+                    IF @flows = 1
+                        EXEC holdfast.claim_flow_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                    ELSE
+                        EXEC holdfast.claim_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                    SET @left = @left - @got;
+                END
+                SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0 AND w.turn > @turn;
+            END
+            SELECT @next = MIN(j.due) - @now
+            FROM holdfast.job AS j
+            INNER JOIN #wanted AS w ON w.name = j.queue AND w.paused = 0
+            WHERE j.ns = @ns AND j.ready = 0;
+            IF @next < 0
+                SET @next = 0;
+            IF @is_late = 1
+                SET @next = 0;
+            ELSE IF @flows = 1
+            BEGIN
+                EXEC holdfast.opens_v1 @ns, @now, @left, @opens OUTPUT;
+                IF @next IS NULL OR @opens < @next
+                    SET @next = COALESCE(@opens, @next);
+            END
         END
-        SELECT @next = MIN(j.due) - @now
-        FROM holdfast.job AS j
-        INNER JOIN #wanted AS w ON w.name = j.queue AND w.paused = 0
-        WHERE j.ns = @ns AND j.ready = 0;
-        IF @next < 0
-            SET @next = 0;
-        IF @is_late = 1
-            SET @next = 0;
-        ELSE IF @flows = 1
-        BEGIN
-            EXEC holdfast.opens_v1 @ns, @now, @left, @opens OUTPUT;
-            IF @next IS NULL OR @opens < @next
-                SET @next = COALESCE(@opens, @next);
-        END
-    END
-    SELECT
-        v.id, v.task, v.queue, v.payload, v.state, v.priority, v.due, v.created, v.run, v.failures, v.lost, v.suspect, v.version,
-        v.token, v.worker, v.lease_until, v.lease, v.timeout, v.retry, v.headers, v.job_key, v.tags, v.started, v.finished,
-        v.cancel_asked, v.progress, v.progress_note, v.reason, v.error, v.result, v.limit_key, v.fair_key, v.rank, v.sequence,
-        v.halts, v.after_any, v.expires, v.unmet, v.gate
-    FROM #claimed AS c
-    INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = c.id
-    ORDER BY c.turn, v.priority, v.rank, v.id;
-    SELECT v.id, v.token FROM holdfast.live AS v
-    WHERE v.ns = @ns AND v.worker = @worker AND v.cancel_asked = 1 ORDER BY v.id;
-    SELECT 1 AS kind, w.name FROM #wanted AS w WHERE w.paused = 1
-    UNION ALL
-    SELECT 2, t.name FROM #task AS t
-    WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
-    SELECT
-        @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
-        CASE WHEN @freed > 0 AND @left = 0 THEN 1 ELSE 0 END AS freed;
-    COMMIT TRANSACTION;
+        SELECT v.*
+        FROM #claimed AS c
+        INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = c.id
+        ORDER BY c.turn, v.priority, v.rank, v.id;
+        SELECT v.id, v.token FROM holdfast.live AS v
+        WHERE v.ns = @ns AND v.worker = @worker AND v.cancel_asked = 1 ORDER BY v.id;
+        SELECT 1 AS kind, w.name FROM #wanted AS w WHERE w.paused = 1
+        UNION ALL
+        SELECT 2, t.name FROM #task AS t
+        WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
+        SELECT
+            @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
+            CASE WHEN @freed > 0 AND @left = 0 THEN 1 ELSE 0 END AS freed;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO

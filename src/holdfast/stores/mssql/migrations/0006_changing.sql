@@ -2,7 +2,7 @@
 -- Prolongs leases; each job is asked for once. Gives for each, by n, whether it is held, held and asked to stop, or lost. Asks
 -- for no lock of the job, which its own handler's transaction may be ending just now, and for long. A reclaim locks the row in
 -- lease.
-CREATE PROCEDURE holdfast.extend_v1 @ns int, @worker nvarchar(200), @wishes nvarchar(max)
+CREATE PROCEDURE holdfast.extend_v1 @ns int, @worker nvarchar(200), @wishes nvarchar(max), @texts nvarchar(max)
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -18,33 +18,42 @@ BEGIN
         note nvarchar(max) NULL,
         is_told bit NOT NULL
     );
+    CREATE TABLE #text (n int NOT NULL PRIMARY KEY, value nvarchar(max) NOT NULL);
+    IF @texts IS NOT NULL
+        EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #wish (n, job, token, lease, elapsed, progress, note, is_told)
     SELECT
-        w.n, w.job, w.token, w.lease, w.elapsed, w.progress, w.note,
+        w.n, w.job, w.token, w.lease, w.elapsed, w.progress, t.value,
         CASE WHEN w.progress IS NULL AND w.note IS NULL THEN 0 ELSE 1 END
     FROM OPENJSON(@wishes) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', lease bigint '$.lease', elapsed bigint '$.elapsed',
-        progress float '$.progress', note nvarchar(max) '$.note'
-    ) AS w;
-    BEGIN TRANSACTION;
-    SET @now = holdfast.now_v1();
-    EXEC holdfast.make_leases_v1 @ns, @worker, @now;
-    -- Waits for a reclaim; if that was first, the job is not leased any more when it is looked at below.
-    UPDATE l SET
-        until = CASE WHEN l.until > @now + w.lease THEN l.until ELSE @now + w.lease END,
-        started = COALESCE(l.started, @now - w.elapsed),
-        running = CASE WHEN l.running = 1 OR w.elapsed IS NOT NULL THEN 1 ELSE 0 END,
-        progress = CASE WHEN w.is_told = 1 THEN w.progress ELSE l.progress END,
-        progress_note = CASE WHEN w.is_told = 1 THEN w.note ELSE l.progress_note END
-    FROM holdfast.lease AS l
-    INNER JOIN #wish AS w ON w.job = l.job AND w.token = l.token
-    WHERE l.ns = @ns AND l.worker = @worker AND l.until > @now;
-    SELECT
-        w.n, CASE WHEN v.id IS NULL OR v.lease_until <= @now THEN 'l' WHEN v.cancel_asked = 1 THEN 'c' ELSE 'h' END AS held
-    FROM #wish AS w
-    LEFT JOIN holdfast.live AS v ON v.ns = @ns AND v.id = w.job AND v.token = w.token AND v.worker = @worker
-    ORDER BY w.n;
-    COMMIT TRANSACTION;
+        progress float '$.progress', note int '$.note'
+    ) AS w
+    LEFT JOIN #text AS t ON t.n = w.note;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        SET @now = holdfast.now_v1();
+        EXEC holdfast.make_leases_v1 @ns, @worker, @now;
+        -- Waits for a reclaim; if that was first, the job is not leased any more when it is looked at below.
+        UPDATE l SET
+            until = CASE WHEN l.until > @now + w.lease THEN l.until ELSE @now + w.lease END,
+            started = COALESCE(l.started, @now - w.elapsed),
+            running = CASE WHEN l.running = 1 OR w.elapsed IS NOT NULL THEN 1 ELSE 0 END,
+            progress = CASE WHEN w.is_told = 1 THEN w.progress ELSE l.progress END,
+            progress_note = CASE WHEN w.is_told = 1 THEN w.note ELSE l.progress_note END
+        FROM holdfast.lease AS l
+        INNER JOIN #wish AS w ON w.job = l.job AND w.token = l.token
+        WHERE l.ns = @ns AND l.worker = @worker AND l.until > @now;
+        SELECT
+            w.n, CASE WHEN v.id IS NULL OR v.lease_until <= @now THEN 'l' WHEN v.cancel_asked = 1 THEN 'c' ELSE 'h' END AS held
+        FROM #wish AS w
+        LEFT JOIN holdfast.live AS v ON v.ns = @ns AND v.id = w.job AND v.token = w.token AND v.worker = @worker
+        ORDER BY w.n;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -144,98 +153,99 @@ BEGIN
     DECLARE @sequence nvarchar(200);
     DECLARE @old_key nvarchar(200);
     DECLARE @held char(36);
-    BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
-    UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
-    IF @@ROWCOUNT = 0
-        UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
-    SET @now = holdfast.now_v1();
-    SELECT
-        @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
-            WHEN s.worker IS NOT NULL OR CHARINDEX(CAST(s.state AS varchar(1)), @sources) = 0 THEN 0 ELSE 1 END,
-        @state = s.state, @token = s.token, @holder = s.worker, @until = s.lease_until, @started = s.started,
-        @old_queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence, @old_key = s.job_key
-    FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
-    IF @is_fit = 0
-    BEGIN
-        SELECT 'unfit' AS answer, CAST(NULL AS char(36)) AS holder;
-        COMMIT TRANSACTION;
-        RETURN;
-    END
-    IF @ask_cancel = 1
-    BEGIN
-        EXEC holdfast.hold_lease_v1 @ns, @job, @token;
-        UPDATE holdfast.lease SET cancel_asked = 1, changes = changes + 1, running = CASE WHEN @state = 2 THEN 1 ELSE running END
-        WHERE ns = @ns AND job = @job AND token = @token;
-    END
-    ELSE
-    BEGIN
-        SET @to = COALESCE(@to, @state);
-        IF @key IS NOT NULL OR (@state NOT IN (0, 5) AND @to IN (0, 5) AND @old_key IS NOT NULL)
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
+        IF @@ROWCOUNT = 0
+            UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
+        SET @now = holdfast.now_v1();
+        SELECT
+            @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
+                WHEN s.worker IS NOT NULL OR CHARINDEX(CAST(s.state AS varchar(1)), @sources) = 0 THEN 0 ELSE 1 END,
+            @state = s.state, @token = s.token, @holder = s.worker, @until = s.lease_until, @started = s.started,
+            @old_queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence, @old_key = s.job_key
+        FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
+        IF @is_fit = 0
         BEGIN
-            DECLARE @wanted_key nvarchar(200) = COALESCE(@key, @old_key);
-            DECLARE @has_key bit = CASE WHEN @key IS NULL AND EXISTS (
-                SELECT 1 FROM holdfast.job_key AS k WHERE k.ns = @ns AND k.name = @wanted_key AND k.job = @job) THEN 1 ELSE 0 END;
-            IF @has_key = 0
-                EXEC holdfast.take_key_v1 @ns, @wanted_key, @job, @key_ttl, @now, @held OUTPUT;
-            IF @held IS NOT NULL
-            BEGIN
-                SELECT 'held' AS answer, @held AS holder;
-                COMMIT TRANSACTION;
-                RETURN;
-            END
-            IF @key IS NOT NULL AND @old_key <> @key COLLATE Latin1_General_BIN2
-                DELETE FROM holdfast.job_key WHERE ns = @ns AND name = @old_key AND job = @job;
+            SELECT 'unfit' AS answer, CAST(NULL AS char(36)) AS holder;
+            COMMIT TRANSACTION;
+            RETURN;
         END
-        IF @state NOT IN (0, 5) AND @to IN (0, 5)
-            EXEC holdfast.revive_v1 @ns, @job, @to;
-        IF @to IN (0, 5) OR @state IN (0, 5)
-            UPDATE holdfast.job SET
-                state = @to, version = version + 1, queue = COALESCE(@queue, queue), priority = COALESCE(@priority, priority),
-                due = COALESCE(@due, @now + @delay, due),
-                rank = CASE WHEN fair_key IS NULL THEN COALESCE(@due, @now + @delay, due) ELSE rank END,
-                ready = CASE WHEN gate = 'after' THEN NULL WHEN COALESCE(@due, @now + @delay, due) <= @now THEN 1 ELSE 0 END,
-                gate = CASE WHEN gate = 'after' THEN gate END, tags = COALESCE(@tags, tags),
-                failures = COALESCE(@failures, failures), lost = COALESCE(@lost, lost), suspect = COALESCE(@suspect, suspect),
-                reason = COALESCE(@reason, reason), job_key = COALESCE(@key, job_key)
-            WHERE ns = @ns AND id = @job;
+        IF @ask_cancel = 1
+        BEGIN
+            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+            UPDATE holdfast.lease SET cancel_asked = 1, changes = changes + 1, running = CASE WHEN @state = 2 THEN 1 ELSE running END
+            WHERE ns = @ns AND job = @job AND token = @token;
+        END
         ELSE
         BEGIN
-            INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, @old_queue, @state, -1);
-            UPDATE holdfast.done SET
-                state = @to, version = version + 1, queue = COALESCE(@queue, queue), priority = COALESCE(@priority, priority),
-                due = COALESCE(@due, @now + @delay, due),
-                rank = CASE WHEN fair_key IS NULL THEN COALESCE(@due, @now + @delay, due) ELSE rank END,
-                tags = COALESCE(@tags, tags), failures = COALESCE(@failures, failures), lost = COALESCE(@lost, lost),
-                suspect = COALESCE(@suspect, suspect), reason = COALESCE(@reason, reason), job_key = COALESCE(@key, job_key)
-            WHERE ns = @ns AND id = @job;
-            INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, COALESCE(@queue, @old_queue), @to, 1);
-        END
-        IF @state IN (0, 5) AND @to NOT IN (0, 5)
-        BEGIN
-            EXEC holdfast.finish_v1 @ns, @job, @to, @now;
-            DELETE FROM holdfast.job_key
-            WHERE ns = @ns AND name = COALESCE(@key, @old_key) AND job = @job AND (until IS NULL OR until <= @now);
-        END
-        -- One that stays in the dead letter queue ends nothing.
-        IF @state IN (0, 5) OR @to <> @state
-        BEGIN
-            EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
-            IF @flows = 1 AND @is_late = 0
+            SET @to = COALESCE(@to, @state);
+            IF @key IS NOT NULL OR (@state NOT IN (0, 5) AND @to IN (0, 5) AND @old_key IS NOT NULL)
             BEGIN
-                DECLARE @freed int;
-                EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+                DECLARE @wanted_key nvarchar(200) = COALESCE(@key, @old_key);
+                DECLARE @has_key bit = CASE WHEN @key IS NULL AND EXISTS (
+                    SELECT 1 FROM holdfast.job_key AS k WHERE k.ns = @ns AND k.name = @wanted_key AND k.job = @job) THEN 1 ELSE 0 END;
+                IF @has_key = 0
+                    EXEC holdfast.take_key_v1 @ns, @wanted_key, @job, @key_ttl, @now, @held OUTPUT;
+                IF @held IS NOT NULL
+                BEGIN
+                    SELECT 'held' AS answer, @held AS holder;
+                    COMMIT TRANSACTION;
+                    RETURN;
+                END
+                IF @key IS NOT NULL AND @old_key <> @key COLLATE Latin1_General_BIN2
+                    DELETE FROM holdfast.job_key WHERE ns = @ns AND name = @old_key AND job = @job;
+            END
+            IF @state NOT IN (0, 5) AND @to IN (0, 5)
+                EXEC holdfast.revive_v1 @ns, @job, @to;
+            IF @to IN (0, 5) OR @state IN (0, 5)
+                UPDATE holdfast.job SET
+                    state = @to, version = version + 1, queue = COALESCE(@queue, queue), priority = COALESCE(@priority, priority),
+                    due = COALESCE(@due, @now + @delay, due),
+                    rank = CASE WHEN fair_key IS NULL THEN COALESCE(@due, @now + @delay, due) ELSE rank END,
+                    ready = CASE WHEN gate = 'after' THEN NULL WHEN COALESCE(@due, @now + @delay, due) <= @now THEN 1 ELSE 0 END,
+                    gate = CASE WHEN gate = 'after' THEN gate END, tags = COALESCE(@tags, tags),
+                    failures = COALESCE(@failures, failures), lost = COALESCE(@lost, lost), suspect = COALESCE(@suspect, suspect),
+                    reason = COALESCE(@reason, reason), job_key = COALESCE(@key, job_key)
+                WHERE ns = @ns AND id = @job;
+            ELSE
+            BEGIN
+                INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, @old_queue, @state, -1);
+                UPDATE holdfast.done SET
+                    state = @to, version = version + 1, queue = COALESCE(@queue, queue), priority = COALESCE(@priority, priority),
+                    due = COALESCE(@due, @now + @delay, due),
+                    rank = CASE WHEN fair_key IS NULL THEN COALESCE(@due, @now + @delay, due) ELSE rank END,
+                    tags = COALESCE(@tags, tags), failures = COALESCE(@failures, failures), lost = COALESCE(@lost, lost),
+                    suspect = COALESCE(@suspect, suspect), reason = COALESCE(@reason, reason), job_key = COALESCE(@key, job_key)
+                WHERE ns = @ns AND id = @job;
+                INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, COALESCE(@queue, @old_queue), @to, 1);
+            END
+            IF @state IN (0, 5) AND @to NOT IN (0, 5)
+            BEGIN
+                EXEC holdfast.finish_v1 @ns, @job, @to, @now;
+                DELETE FROM holdfast.job_key
+                WHERE ns = @ns AND name = COALESCE(@key, @old_key) AND job = @job AND (until IS NULL OR until <= @now);
+            END
+            -- One that stays in the dead letter queue ends nothing.
+            IF @state IN (0, 5) OR @to <> @state
+            BEGIN
+                EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
+                IF @flows = 1 AND @is_late = 0
+                BEGIN
+                    DECLARE @freed int;
+                    EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+                END
             END
         END
-    END
-    SELECT 'fit' AS answer, CAST(NULL AS char(36)) AS holder;
-    SELECT
-        s.id, s.task, s.queue, s.payload, s.state, s.priority, s.due, s.created, s.run, s.failures, s.lost, s.suspect, s.version,
-        s.token, s.worker, s.lease_until, s.lease, s.timeout, s.retry, s.headers, s.job_key, s.tags, s.started, s.finished,
-        s.cancel_asked, s.progress, s.progress_note, s.reason, s.error, s.result, s.limit_key, s.fair_key, s.rank, s.sequence,
-        s.halts, s.after_any, s.expires, s.unmet, s.gate
-    FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
-    COMMIT TRANSACTION;
+        SELECT 'fit' AS answer, CAST(NULL AS char(36)) AS holder;
+        SELECT s.*
+        FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -275,33 +285,38 @@ BEGIN
     CREATE TABLE #gone (
         id char(36) COLLATE Latin1_General_BIN2 NOT NULL, queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
         state tinyint NOT NULL);
-    BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
-    SELECT @queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence
-    FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
-    DELETE FROM holdfast.job
-    OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
-    WHERE ns = @ns AND id = @job AND worker IS NULL;
-    IF EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @job)
-        SET @stays = 1;
-    ELSE
-    BEGIN
-        DELETE FROM holdfast.done
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SELECT @queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence
+        FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
+        DELETE FROM holdfast.job
         OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
-        WHERE ns = @ns AND id = @job;
-        INSERT INTO holdfast.tally (ns, queue, state, jobs)
-        SELECT @ns, g.queue, g.state, -1 FROM #gone AS g WHERE g.state NOT IN (0, 5);
-        EXEC holdfast.forget_beside_v1 @ns;
-    END
-    IF @queue IS NOT NULL AND @stays = 0
-    BEGIN
-        SET @now = holdfast.now_v1();
-        EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
-        IF @flows = 1 AND @is_late = 0
-            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-    END
-    SELECT @stays AS stays;
-    COMMIT TRANSACTION;
+        WHERE ns = @ns AND id = @job AND worker IS NULL;
+        IF EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @job)
+            SET @stays = 1;
+        ELSE
+        BEGIN
+            DELETE FROM holdfast.done
+            OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
+            WHERE ns = @ns AND id = @job;
+            INSERT INTO holdfast.tally (ns, queue, state, jobs)
+            SELECT @ns, g.queue, g.state, -1 FROM #gone AS g WHERE g.state NOT IN (0, 5);
+            EXEC holdfast.forget_beside_v1 @ns;
+        END
+        IF @queue IS NOT NULL AND @stays = 0
+        BEGIN
+            SET @now = holdfast.now_v1();
+            EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+            IF @flows = 1 AND @is_late = 0
+                EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+        END
+        SELECT @stays AS stays;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -318,30 +333,35 @@ BEGIN
     CREATE TABLE #gone (
         id char(36) COLLATE Latin1_General_BIN2 NOT NULL, queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
         state tinyint NOT NULL);
-    BEGIN TRANSACTION;
-    SET @now = holdfast.now_v1();
-    DELETE FROM holdfast.done
-    OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
-    WHERE ns = @ns AND state <> 6 AND finished < @now - @older_than AND id IN (
-        SELECT TOP (@limit) d.id FROM holdfast.done AS d
-        WHERE d.ns = @ns AND d.state <> 6 AND d.finished < @now - @older_than
-        ORDER BY d.finished, d.id);
-    SET @removed = @@ROWCOUNT;
-    INSERT INTO holdfast.tally (ns, queue, state, jobs)
-    SELECT @ns, g.queue, g.state, -COUNT(*) FROM #gone AS g GROUP BY g.queue, g.state;
-    EXEC holdfast.forget_beside_v1 @ns;
-    DELETE FROM holdfast.job_key
-    WHERE ns = @ns AND until <= @now
-        AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
-    DELETE FROM holdfast.lease
-    WHERE ns = @ns AND until < @now AND NOT EXISTS (
-        SELECT 1 FROM holdfast.job AS j
-        WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
-    EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
-    IF (SELECT COUNT(*) FROM holdfast.tally AS t WHERE t.ns = @ns) > 1000
-        EXEC holdfast.sum_tally_v1 @ns;
-    SELECT @removed AS removed;
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        SET @now = holdfast.now_v1();
+        DELETE FROM holdfast.done
+        OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
+        WHERE ns = @ns AND state <> 6 AND finished < @now - @older_than AND id IN (
+            SELECT TOP (@limit) d.id FROM holdfast.done AS d
+            WHERE d.ns = @ns AND d.state <> 6 AND d.finished < @now - @older_than
+            ORDER BY d.finished, d.id);
+        SET @removed = @@ROWCOUNT;
+        INSERT INTO holdfast.tally (ns, queue, state, jobs)
+        SELECT @ns, g.queue, g.state, -COUNT(*) FROM #gone AS g GROUP BY g.queue, g.state;
+        EXEC holdfast.forget_beside_v1 @ns;
+        DELETE FROM holdfast.job_key
+        WHERE ns = @ns AND until <= @now
+            AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
+        DELETE FROM holdfast.lease
+        WHERE ns = @ns AND until < @now AND NOT EXISTS (
+            SELECT 1 FROM holdfast.job AS j
+            WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
+        EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
+        IF (SELECT COUNT(*) FROM holdfast.tally AS t WHERE t.ns = @ns) > 1000
+            EXEC holdfast.sum_tally_v1 @ns;
+        SELECT @removed AS removed;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 

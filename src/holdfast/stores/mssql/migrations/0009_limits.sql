@@ -77,7 +77,7 @@ BEGIN
     DECLARE @is_late bit;
     DECLARE @freed int;
     BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, 2000, @flows OUTPUT, @is_late OUTPUT;
+    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
     SET @now = holdfast.now_v1();
     UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
     UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;

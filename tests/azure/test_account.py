@@ -2,8 +2,8 @@ import pytest
 
 from holdfast.azure.account import SCOPE, signed_in, tenant_of
 from holdfast.azure.cloud import Cloud
-from holdfast.azure.errors import NotSignedIn
 from holdfast.azure.wanted import Administrator
+from holdfast.model.errors import NotSignedIn
 from tests.azure.conftest import OBJECT, SECRET, TENANT, USER, Azure, jwt
 
 CLIENT = "77777777-1111-2222-3333-444444444444"

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from holdfast.azure.database import Database, Prepared, run_sql
-from holdfast.azure.errors import NotProvisioned
 from holdfast.azure.users import role_sql, user_sql
 from holdfast.azure.wanted import Wanted, allowed
 from holdfast.model.errors import (
     ConfigurationError,
+    NotProvisioned,
     OutcomeUnknown,
     SchemaMismatch,
     StoreError,
@@ -23,6 +23,7 @@ from holdfast.model.errors import (
 from holdfast.store import Store
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.driver import Fault, Row, Value
+from holdfast.stores.mssql.shelf import Shelf
 from tests.azure.conftest import SUBSCRIPTION, StubCredential
 
 WANTED = Wanted(subscription=SUBSCRIPTION, server="jobs", identities=("jobs-worker", "it's]"))
@@ -184,6 +185,7 @@ class Line:
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     line = Line()
     monkeypatch.setattr("holdfast.stores.mssql.connecting.driver_named", lambda name: line)
+    monkeypatch.setattr("holdfast.stores.mssql.connecting.shelf_of", lambda address: Shelf())
     monkeypatch.setattr("holdfast.stores.mssql.credential._source", lambda client_id: StubCredential())
     return line
 

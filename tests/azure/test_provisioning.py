@@ -5,10 +5,10 @@ from contextlib import nullcontext
 import pytest
 
 from holdfast.azure.cloud import Cloud
-from holdfast.azure.errors import AzureRefused, NotProvisioned, NotSignedIn
 from holdfast.azure.plan import Plan, State, survey
 from holdfast.azure.provisioning import carry_out
 from holdfast.azure.wanted import ALLOW_AZURE, Administrator, Wanted, allowed
+from holdfast.model.errors import AzureRefused, NotProvisioned, NotSignedIn
 from tests.azure.arm import Fault, refusal
 from tests.azure.conftest import OBJECT, SUBSCRIPTION, TENANT, Azure
 

@@ -45,7 +45,7 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (["dlq", "replay", "--store", "memory://"], "give either IDs, or --all, --queue or --task."),
         (
             ["stats", "--store", "nothing://user:secret@host/db"],
-            "store: no store is known for 'nothing://***@host/db'; known are memory://, partition://, postgres://",
+            "store: no store is known for 'nothing://***@host/db'; known are memory://, mssql://, mssql+",
         ),
         (["stats", "--store", "nonsense"], "store: 'nonsense' is not a store URL"),
         (["stats", "--namespace", "a b"], "namespace: 'a b' is not a valid name"),

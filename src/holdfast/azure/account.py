@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.azure.errors import NotSignedIn
 from holdfast.azure.wanted import Administrator
+from holdfast.model.errors import NotSignedIn
 
 SCOPE: Final = "https://management.azure.com/.default"
 

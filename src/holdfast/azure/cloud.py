@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from holdfast.azure.account import SCOPE
-from holdfast.azure.errors import AzureRefused, NotSignedIn
 from holdfast.azure.template import Json
-from holdfast.model.errors import ConfigurationError
+from holdfast.model.errors import AzureRefused, ConfigurationError, NotSignedIn
 
 POLL_SECONDS: Final = 5.0
 _HINTS = {

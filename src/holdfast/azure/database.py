@@ -8,10 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from holdfast.azure.errors import NotProvisioned
 from holdfast.azure.users import role_sql, user_sql
 from holdfast.azure.wanted import Rule, Wanted, is_allowed
-from holdfast.model.errors import ConfigurationError, HoldfastError, OutcomeUnknown, StoreUnavailable
+from holdfast.model.errors import (
+    ConfigurationError,
+    HoldfastError,
+    NotProvisioned,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from holdfast.store import Store
 from holdfast.stores import open_store
 

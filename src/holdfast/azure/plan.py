@@ -9,9 +9,9 @@ from functools import partial
 from typing import cast
 
 from holdfast.azure.cloud import Cloud
-from holdfast.azure.errors import NotProvisioned
 from holdfast.azure.template import Json, database_of, group_body, rule_body, server_of
 from holdfast.azure.wanted import ALLOW_AZURE, Administrator, Rule, Wanted
+from holdfast.model.errors import NotProvisioned
 
 
 class State(StrEnum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from holdfast.azure.errors import AzureRefused, NotProvisioned
 from holdfast.azure.plan import Plan, Step
+from holdfast.model.errors import AzureRefused, NotProvisioned
 
 Watch = Callable[[Step], AbstractContextManager[object]]
 """Is entered for as long as a step takes."""

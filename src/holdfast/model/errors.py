@@ -33,6 +33,9 @@ HoldfastError
 │   ├── JobCancelled
 │   ├── ResultNotKept
 │   └── JobGone
+├── AzureRefused                Azure did not do what it was asked; `code` is its own word for why
+├── NotSignedIn                 Azure cannot be asked, because nobody is signed in here
+├── NotProvisioned              not all that was wanted in Azure is there; running the same again goes on
 ├── NotInTransaction            the given connection has no open transaction
 ├── NotOpen                     the application is used before it is entered, or on another event loop
 └── BlockingCallOnLoop          a blocking call was made on a running event loop
@@ -218,3 +221,19 @@ class NotOpen(HoldfastError, RuntimeError):
 
 class BlockingCallOnLoop(HoldfastError, RuntimeError):
     """A blocking call was made on a running event loop; the message names the async call."""
+
+
+class AzureRefused(HoldfastError):
+    """Azure did not do what it was asked; `code` is its own word for why, where it gave one."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class NotSignedIn(HoldfastError):
+    """Azure cannot be asked, because nobody is signed in here."""
+
+
+class NotProvisioned(HoldfastError):
+    """What was wanted is not all there. Running the same again goes on from where this ended."""

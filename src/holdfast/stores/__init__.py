@@ -1,4 +1,4 @@
-"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, SQL Server, Redis, and those of others.
+"""The stores: memory (the reference, read it first), SQLite, PostgreSQL, SQL Server, Redis, and others.
 
 Each is opened by its URL; `open_store` imports it when it is asked for. `partition://` makes one of several.
 What a store must do is written in `holdfast.store`, and checked by `holdfast.testing.conformance`.

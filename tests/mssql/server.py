@@ -18,8 +18,8 @@ _CLOCK = (
     "CREATE TABLE {schema}.test_clock (now bigint NOT NULL)",
     "INSERT INTO {schema}.test_clock (now) VALUES (0)",
     "DROP FUNCTION {schema}.now_v1",
-    "CREATE FUNCTION {schema}.now_v1() RETURNS bigint AS "
-    "BEGIN RETURN (SELECT now FROM {schema}.test_clock); END",
+    """CREATE FUNCTION {schema}.now_v1() RETURNS bigint
+    AS BEGIN RETURN (SELECT now FROM {schema}.test_clock); END""",
 )
 _KINDS = {"P": "PROCEDURE", "FN": "FUNCTION", "V": "VIEW", "U": "TABLE", "SO": "SEQUENCE"}
 _OBJECTS = """SELECT RTRIM(o.type), o.name FROM sys.objects AS o

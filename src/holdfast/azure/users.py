@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.stores.mssql.roles import worker_as_sql
+
 ROLE: Final = "holdfast_worker"
 SCHEMA: Final = "holdfast"
 
@@ -19,14 +21,8 @@ def literal(text: str) -> str:
 
 
 def role_sql(role: str = ROLE, schema: str = SCHEMA) -> str:
-    """The role of workers: they use the tables, and can neither change them nor see others.
-
-    It holds for what a later migration adds to the schema too.
-    """
-    return (
-        f"IF DATABASE_PRINCIPAL_ID({literal(role)}) IS NULL CREATE ROLE {quoted(role)};\n"
-        f"GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON SCHEMA::{quoted(schema)} TO {quoted(role)};\n"
-    )
+    """The role of workers, as the store itself makes it."""
+    return worker_as_sql(schema, role)
 
 
 def user_sql(identity: str, role: str = ROLE) -> str:

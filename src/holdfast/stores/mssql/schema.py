@@ -11,6 +11,7 @@ from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.driver import Connection
 from holdfast.stores.mssql.queries import rendered
+from holdfast.stores.mssql.roles import roles_as_sql
 
 CLIENT = 13
 """The schema version that this code is written for. It works with every later one that allows it."""
@@ -33,6 +34,8 @@ _NOTE = "INSERT INTO holdfast.step (version, name, min_client) VALUES ({version}
 _UNLESS = "IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = {version}) SET NOEXEC ON;"
 _STORED = "SELECT version, min_client FROM holdfast.step ORDER BY version"
 _IS_THERE = "SELECT OBJECT_ID('holdfast.step')"
+# Procedures keep the first two for ever, and a filtered index needs them; sqlcmd begins without one of them.
+_SETTINGS = "SET ANSI_NULLS, QUOTED_IDENTIFIER, XACT_ABORT ON;"
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _MIN_CLIENT = re.compile(r"^-- min-client: (\d+)\n", re.MULTILINE)
 
@@ -112,7 +115,7 @@ class MssqlMigrations:
         """All steps as a script for `sqlcmd`, safe to run again: what was applied is passed over."""
         address = self._address
         parts = [
-            "SET XACT_ABORT ON;",
+            _SETTINGS,
             _SCHEMA.replace("{schema}", address.schema),
             rendered(_LEDGER, address),
         ]
@@ -121,6 +124,9 @@ class MssqlMigrations:
             parts += [rendered(batch, address) for batch in step.batches]
             parts.append(f"{rendered(step.note, address)}\nGO\n\nSET NOEXEC OFF;")
         return "\nGO\n\n".join([*parts, ""])
+
+    def roles_as_sql(self, prefix: str) -> str:
+        return roles_as_sql(self._address.schema, prefix)
 
     async def _on_connection(
         self, work: Callable[[Connection, Address], list[Step]], *, writes: bool

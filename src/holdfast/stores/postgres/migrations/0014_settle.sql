@@ -117,7 +117,6 @@ DECLARE
     v_keys text[];
     v_gates text[];
     v_open record;
-    v_flags record;
 BEGIN
     freed := '{}';
     heads := '{}';
@@ -155,10 +154,9 @@ BEGIN
            array_agg(DISTINCT n.queue), array_agg(DISTINCT n.task), array_agg(DISTINCT n.limit_key)
     INTO v_new, v_befores, v_ended, v_sequences, v_queues, v_tasks, v_keys
     FROM unnest(p_notes) AS n;
-    SELECT EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.state IS NULL) AS links,
-           EXISTS (SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.gate IS NOT NULL) AS parked
-    INTO v_flags;
-    IF v_new <> '{}' OR (v_flags.links AND v_ended <> '{}') THEN
+    IF v_new <> '{}'
+        OR (v_ended <> '{}' AND EXISTS (SELECT FROM holdfast.link AS l WHERE l.ns = p_ns AND l.state IS NULL))
+    THEN
         freed := holdfast.settle_links_v1(p_ns, p_now, v_new, v_befores, v_ended);
     END IF;
     IF array_remove(v_sequences, NULL) <> '{}' THEN
@@ -166,19 +164,18 @@ BEGIN
         freed := freed || holdfast.call_v1(
             p_ns, p_now, ARRAY(SELECT DISTINCT s.name FROM unnest(v_sequences) AS s(name) WHERE s.name IS NOT NULL));
     END IF;
-    IF v_flags.parked THEN
-        v_gates := ARRAY(
-            SELECT 'queue:' || n.name FROM unnest(v_queues) AS n(name) WHERE n.name IS NOT NULL
-            UNION ALL SELECT 'task:' || n.name FROM unnest(v_tasks) AS n(name) WHERE n.name IS NOT NULL
-            UNION ALL SELECT 'key:' || n.name FROM unnest(v_keys) AS n(name) WHERE n.name IS NOT NULL
-            UNION (SELECT g.name FROM holdfast.gate AS g
-                   WHERE g.ns = p_ns AND g.opens <= p_now ORDER BY g.opens LIMIT 1000));
-        IF v_gates <> '{}' THEN
-            SELECT * INTO v_open FROM holdfast.open_v1(p_ns, p_now, v_gates, 1, p_queues, p_tasks);
-            freed := freed || v_open.freed;
-            heads := v_open.heads;
-            head_queues := v_open.head_queues;
-        END IF;
+    -- Whether any job is parked at all is not asked: those that no longer are stand before the others in the index for long.
+    v_gates := ARRAY(
+        SELECT 'queue:' || n.name FROM unnest(v_queues) AS n(name) WHERE n.name IS NOT NULL
+        UNION ALL SELECT 'task:' || n.name FROM unnest(v_tasks) AS n(name) WHERE n.name IS NOT NULL
+        UNION ALL SELECT 'key:' || n.name FROM unnest(v_keys) AS n(name) WHERE n.name IS NOT NULL
+        UNION (SELECT g.name FROM holdfast.gate AS g
+               WHERE g.ns = p_ns AND g.opens <= p_now ORDER BY g.opens LIMIT 1000));
+    IF v_gates <> '{}' THEN
+        SELECT * INTO v_open FROM holdfast.open_v1(p_ns, p_now, v_gates, 1, p_queues, p_tasks);
+        freed := freed || v_open.freed;
+        heads := v_open.heads;
+        head_queues := v_open.head_queues;
     END IF;
 END
 $$;

@@ -78,7 +78,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 1000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -98,6 +98,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 1000;
         SET @now = holdfast.now_v1();
         IF @moves IS NOT NULL
             EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;

@@ -137,7 +137,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -156,6 +156,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
         IF @@ROWCOUNT = 0
             UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
@@ -272,7 +273,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -288,6 +289,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         SELECT @queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence
         FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
         DELETE FROM holdfast.job

@@ -332,8 +332,8 @@ BEGIN
 END
 GO
 
--- Looks at what the notes tell, and frees what waited for it; @freed counts that. Needs the lock.
-CREATE PROCEDURE holdfast.settle_v1 @ns int, @now bigint, @freed int OUTPUT
+-- Looks at what the notes tell, and frees what waited for it; @freed counts that.
+CREATE PROCEDURE holdfast.settle_notes_v1 @ns int, @now bigint, @freed int OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -376,6 +376,26 @@ BEGIN
         END
     END
     EXEC holdfast.open_gates_v1 @ns, @now, @freed OUTPUT;
+END
+GO
+
+-- The same, as far as nobody keeps a row locked for long that has to be read: then the notes stay for the next time. Needs the
+-- flow lock.
+CREATE PROCEDURE holdfast.settle_v1 @ns int, @now bigint, @freed int OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    SAVE TRANSACTION holdfast_settle;
+    BEGIN TRY
+        EXEC holdfast.settle_notes_v1 @ns, @now, @freed OUTPUT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+            THROW;
+        ROLLBACK TRANSACTION holdfast_settle;
+        SET @freed = 0;
+    END CATCH
 END
 GO
 
@@ -450,7 +470,8 @@ BEGIN
                         WHERE l.ns = @ns AND l.scope = 'key' AND l.name = u.fair_key), 1.0)) AS bigint) AS stride,
                     COALESCE((
                         SELECT f.last FROM holdfast.fair AS f
-                        WHERE f.ns = @ns AND f.queue = u.queue AND f.fair_key = u.fair_key), -9000000000000000000) AS last
+                        WHERE f.ns = @ns AND f.queue = u.queue AND f.fair_key = u.fair_key),
+                        CAST(-9000000000000000000 AS bigint)) AS last
                 FROM #new AS u
                 WHERE u.fair_key IS NOT NULL AND u.stood IS NULL
             ) AS k

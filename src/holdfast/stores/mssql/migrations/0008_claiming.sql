@@ -99,9 +99,9 @@ BEGIN
 END
 GO
 
--- Claims ready jobs of one queue in order, and parks those that a sequence or a limit holds back; @got tells how many. Needs
--- the lock. The instant of a claim is read after all that it went by: what it saw ended has ended before.
-CREATE PROCEDURE holdfast.claim_flow_v1
+-- Claims ready jobs of one queue in order, and parks those that a sequence or a limit holds back; @got tells how many. The
+-- instant of a claim is read after all that it went by: what it saw ended has ended before.
+CREATE PROCEDURE holdfast.claim_ready_v1
     @ns int, @worker nvarchar(200), @seq bigint, @queue nvarchar(200), @turn int, @limit int, @lease bigint, @now bigint,
     @got int OUTPUT
 AS
@@ -147,6 +147,27 @@ BEGIN
         INSERT INTO #claimed (id, turn) VALUES (@job, @turn);
         SET @got = @got + 1;
     END
+END
+GO
+
+-- The same, unless somebody keeps a row locked for long that has to be read: then it claims nothing. Needs the flow lock.
+CREATE PROCEDURE holdfast.claim_flow_v1
+    @ns int, @worker nvarchar(200), @seq bigint, @queue nvarchar(200), @turn int, @limit int, @lease bigint, @now bigint,
+    @got int OUTPUT
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    SAVE TRANSACTION holdfast_claim;
+    BEGIN TRY
+        EXEC holdfast.claim_ready_v1 @ns, @worker, @seq, @queue, @turn, @limit, @lease, @now, @got OUTPUT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+            THROW;
+        ROLLBACK TRANSACTION holdfast_claim;
+        SET @got = 0;
+    END CATCH
 END
 GO
 

@@ -52,16 +52,21 @@ BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
     DECLARE @got bit;
-    BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
-    IF @got = 1
-    BEGIN
-        DELETE FROM holdfast.limits WHERE ns = @ns AND scope = @scope AND name = @name;
-        IF @@ROWCOUNT > 0
-            EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
-    END
-    COMMIT TRANSACTION;
-    SELECT @got AS got;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
+        IF @got = 1
+        BEGIN
+            DELETE FROM holdfast.limits WHERE ns = @ns AND scope = @scope AND name = @name;
+            IF @@ROWCOUNT > 0
+                EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
+        END
+        COMMIT TRANSACTION;
+        SELECT @got AS got;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -76,19 +81,25 @@ BEGIN
     DECLARE @flows bit;
     DECLARE @is_late bit;
     DECLARE @freed int;
-    BEGIN TRANSACTION;
-    EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
-    SET @now = holdfast.now_v1();
-    UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
-    UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
-    IF @@ROWCOUNT > 0
-    BEGIN
-        INSERT INTO holdfast.note (ns, job, is_new) VALUES (@ns, @job, 1);
-        IF @flows = 1 AND @is_late = 0
-            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-    END
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job) THEN 1 ELSE 0 END AS is_stored;
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET @now = holdfast.now_v1();
+        UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
+        UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
+        IF @@ROWCOUNT > 0
+        BEGIN
+            INSERT INTO holdfast.note (ns, job, is_new) VALUES (@ns, @job, 1);
+            IF @flows = 1 AND @is_late = 0
+                EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+        END
+        SELECT CASE WHEN EXISTS (
+            SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job) THEN 1 ELSE 0 END AS is_stored;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -101,22 +112,48 @@ BEGIN
     DECLARE @got bit;
     DECLARE @now bigint;
     DECLARE @freed int = 0;
-    BEGIN TRANSACTION;
-    EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
-    IF @got = 1
-    BEGIN
-        SET @now = holdfast.now_v1();
-        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-        DELETE FROM holdfast.halt WHERE ns = @ns AND sequence = @sequence;
-        EXEC holdfast.call_v1 @ns, @now, @sequence, @freed OUTPUT;
-    END
-    COMMIT TRANSACTION;
-    SELECT @got AS got;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
+        IF @got = 1
+        BEGIN
+            SET @now = holdfast.now_v1();
+            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
+            DELETE FROM holdfast.halt WHERE ns = @ns AND sequence = @sequence;
+            EXEC holdfast.call_v1 @ns, @now, @sequence, @freed OUTPUT;
+        END
+        COMMIT TRANSACTION;
+        SELECT @got AS got;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
--- Sweeps up what no job needs any more, unless somebody has the flow lock. Halts of jobs that are gone are noted.
-CREATE PROCEDURE holdfast.sweep_flow_v1 @ns int, @now bigint, @limit int
+-- Sweeps up what ended where nothing was ever held back.
+CREATE PROCEDURE holdfast.sweep_notes_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @got bit;
+    DECLARE @swept int = 1;
+    EXEC holdfast.take_flow_v1 @ns, 'Shared', 1, @got OUTPUT;
+    IF @got = 0 OR EXISTS (
+        SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
+        RETURN;
+    -- Who is just beginning to use flow has notes of new jobs, which will be looked at later, and tell the same.
+    WHILE @swept > 0
+    BEGIN
+        DELETE TOP (1000) FROM holdfast.note WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE ns = @ns AND is_new = 0;
+        SET @swept = @@ROWCOUNT;
+    END
+END
+GO
+
+-- Sweeps up gates and halts that no job needs any more, unless somebody has the flow lock. Halts of jobs that are gone are
+-- noted.
+CREATE PROCEDURE holdfast.sweep_gates_v1 @ns int, @now bigint
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -124,15 +161,24 @@ BEGIN
     EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 0, @got OUTPUT;
     IF @got = 0
         RETURN;
-    -- Who is just beginning to use flow has notes of new jobs that tell the same.
-    IF NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
-        DELETE TOP (@limit) FROM holdfast.note WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE ns = @ns AND is_new = 0;
     INSERT INTO holdfast.note (ns, job, is_new, sequence)
     SELECT @ns, h.job, 0, h.sequence FROM holdfast.halt AS h
     WHERE h.ns = @ns AND NOT EXISTS (SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = h.job);
     DELETE FROM holdfast.gate WHERE ns = @ns AND last <= @now AND opens IS NULL;
     DELETE FROM holdfast.behind
     WHERE ns = @ns AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate = holdfast.behind.other);
+END
+GO
+
+-- Sweeps up what no job needs any more.
+CREATE PROCEDURE holdfast.sweep_flow_v1 @ns int, @now bigint, @limit int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
+        EXEC holdfast.sweep_gates_v1 @ns, @now;
+    ELSE
+        EXEC holdfast.sweep_notes_v1 @ns;
     DELETE TOP (@limit) FROM holdfast.fair WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE ns = @ns AND last <= @now AND NOT EXISTS (
         SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.queue = holdfast.fair.queue AND j.ready = 1);

@@ -22,12 +22,13 @@ class Connecting:
         self._driver = driver or driver_named(address.driver)
         self._credential = credential or signed_in(address)
         # What somebody else's driver or credential opened is for nobody but them.
-        self._shelf = None if driver or credential else shelf_of(address)
+        self._is_shared = driver is None and credential is None
         self._has_worked = False
 
     def open(self, patience: float | None) -> Opened:
         """A connection that waits so long for an answer: one that was kept, or a new one."""
-        if self._shelf is not None and (kept := self._shelf.take(patience)) is not None:
+        # Asked for each time: after a fork it is another one.
+        if self._is_shared and (kept := shelf_of(self._address).take(patience)) is not None:
             return kept
         if self._credential is None:
             return Opened(self._connected(None, patience))
@@ -36,10 +37,10 @@ class Connecting:
 
     def keep(self, opened: Opened, patience: float | None) -> None:
         """Keeps a connection for whoever needs the next one."""
-        if self._shelf is None:
-            opened.connection.close()
+        if self._is_shared:
+            shelf_of(self._address).put(opened, patience)
         else:
-            self._shelf.put(opened, patience)
+            opened.connection.close()
 
     def _connected(self, token: str | None, patience: float | None) -> Connection:
         try:

@@ -4,7 +4,8 @@ import os
 import threading
 import time
 from collections import defaultdict, deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.seat import Opened
@@ -14,31 +15,41 @@ KEPT_SECONDS: Final = 30.0
 
 MOST: Final = 8
 
+Later: TypeAlias = Callable[[float, Callable[[], None]], None]
+"""Has something done after so many seconds, on a thread of its own."""
+
+
+def _later(seconds: float, work: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, work)
+    timer.daemon = True
+    timer.start()
+
 
 class Shelf:
     """Connections of this process to one database that no session has. Threads may share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later = _later) -> None:
+        self._clock = clock
+        self._later = later
         self._lock = threading.Lock()
         self._kept: deque[tuple[float | None, Opened]] = deque()
-        self._timer: threading.Timer | None = None
+        self._is_watched = False
 
     def take(self, patience: float | None) -> Opened | None:
         """A connection that waits so long for an answer, if there is one that can still be used."""
         while (opened := self._found(patience)) is not None:
-            if opened.is_usable(time.monotonic() - opened.used):
+            if opened.is_usable(self._clock() - opened.used):
                 return opened
             opened.connection.close()
         return None
 
     def put(self, opened: Opened, patience: float | None) -> None:
         """Keeps a connection that is in no transaction."""
-        opened.used = time.monotonic()
+        opened.used = self._clock()
         with self._lock:
             self._kept.append((patience, opened))
             leaving = self._kept.popleft()[1] if len(self._kept) > MOST else None
-            if self._timer is None:
-                self._watch()
+            self._watch()
         if leaving is not None:
             leaving.connection.close()
 
@@ -52,18 +63,17 @@ class Shelf:
         return None
 
     def _watch(self) -> None:
-        self._timer = threading.Timer(KEPT_SECONDS, self._close_old)
-        self._timer.daemon = True
-        self._timer.start()
+        if self._kept and not self._is_watched:
+            self._is_watched = True
+            self._later(KEPT_SECONDS, self._close_old)
 
     def _close_old(self) -> None:
         old: list[Opened] = []
         with self._lock:
-            while self._kept and time.monotonic() - self._kept[0][1].used >= KEPT_SECONDS:
+            while self._kept and self._clock() - self._kept[0][1].used >= KEPT_SECONDS:
                 old.append(self._kept.popleft()[1])
-            self._timer = None
-            if self._kept:
-                self._watch()
+            self._is_watched = False
+            self._watch()
         for opened in old:
             opened.connection.close()
 

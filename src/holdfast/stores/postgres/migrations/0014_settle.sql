@@ -10,9 +10,10 @@ DECLARE
     v_got uuid[];
     v_freed uuid[];
 BEGIN
-    -- Those that were put before one that waits no longer. Where it has waited for them before, that is told already.
+    -- Those that were put before one that waits no longer. Where it has waited for them before, that is told already; what is
+    -- pending is asked for in a way that fits no index.
     DELETE FROM holdfast.link AS l USING unnest(p_new, p_befores) AS n(job, before)
-    WHERE l.ns = p_ns AND l.waiter = n.before AND l.job = n.job AND l.state IS NULL AND NOT EXISTS (
+    WHERE l.ns = p_ns AND l.waiter = n.before AND l.job = n.job AND coalesce(l.state, -1) < 0 AND NOT EXISTS (
         SELECT FROM holdfast.job AS j WHERE j.ns = p_ns AND j.id = n.before AND j.gate = 'after' OFFSET 0);
     WITH asked AS (
         SELECT l.waiter, l.job FROM unnest(p_new) AS n(job)

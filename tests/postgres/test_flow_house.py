@@ -46,6 +46,24 @@ async def test_one_that_is_put_before_a_job_which_missed_it_changes_nothing_ther
         assert (awaited.total, awaited.pending, awaited.unmet) == (1, 0, 1)
 
 
+async def test_one_that_waits_for_nobody_gets_nobody_before_it_by_its_own_call(
+    postgres_database: str,
+) -> None:
+    async with flowing(postgres_database) as at:
+        missing = new_job()
+        first = after(missing)
+        await at.add(first, new_job(flow=NewFlow(before=first.id)))
+        awaited = await at.flow.awaited(first.id)
+        assert awaited is not None
+        assert (awaited.total, awaited.pending, awaited.unmet) == (1, 0, 1)
+        live = new_job()
+        second = after(live)
+        await at.add(live, second, new_job(flow=NewFlow(before=second.id)))
+        awaited = await at.flow.awaited(second.id)
+        assert awaited is not None
+        assert (awaited.total, awaited.pending) == (2, 2)
+
+
 async def test_who_is_freed_for_others_is_told_to_them(postgres_database: str) -> None:
     async with flowing(postgres_database) as at:
         other = await at.store.connect(NAMESPACE)

@@ -309,6 +309,18 @@ BEGIN
       AND EXISTS (
         SELECT FROM holdfast.job AS j
         WHERE j.ns = p_ns AND j.id = (u.flow ->> 'before')::uuid AND j.gate = 'after' OFFSET 0)
+      -- One that this call has added stands as if it waited, until that is settled.
+      AND NOT EXISTS (
+        SELECT FROM unnest(p_ids, v_flows) AS w(id, flow)
+        WHERE w.id = (u.flow ->> 'before')::uuid AND w.flow ? 'after' AND NOT w.flow ? 'held' AND NOT EXISTS (
+            SELECT FROM jsonb_array_elements_text(w.flow -> 'after') AS a(job)
+            CROSS JOIN LATERAL (
+                SELECT i.state FROM holdfast.jobs AS i
+                WHERE i.ns = p_ns AND i.id = a.job::uuid AND i.id <> w.id OFFSET 0
+            ) AS t
+            WHERE (t.state IN (0, 1, 2, 5) OR (t.state = 6 AND NOT w.flow ? 'after_any'))
+              AND (coalesce(array_position(p_ids, a.job::uuid), 0) < array_position(p_ids, w.id)
+                   OR array_position(p_ids, a.job::uuid) = ANY (v_stood))))
     ON CONFLICT DO NOTHING;
     INSERT INTO holdfast.note (ns, job, is_new, before)
     SELECT p_ns, u.id, true, (u.flow ->> 'before')::uuid FROM unnest(p_ids, v_flows) AS u(id, flow)

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from msgspec.structs import astuple
-
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
 from holdfast.model.lifecycle import State
@@ -148,8 +146,17 @@ def _as_dict(n: int, gate: str) -> dict[str, object]:
 
 
 def _values(limit: LimitRecord) -> tuple[Value, ...]:
-    scope, name, *rest = astuple(limit)
-    return (scope.value, name, *rest)
+    return (
+        limit.scope.value,
+        limit.name,
+        limit.concurrency,
+        limit.rate,
+        limit.period,
+        limit.burst,
+        limit.paused,
+        limit.weight,
+        limit.declared,
+    )
 
 
 def _limit(

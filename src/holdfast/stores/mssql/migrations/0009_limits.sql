@@ -76,7 +76,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -84,6 +84,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         SET @now = holdfast.now_v1();
         UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
         UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;

@@ -1195,7 +1195,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 1000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1215,6 +1215,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 1000;
         SET @now = holdfast.now_v1();
         IF @moves IS NOT NULL
             EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
@@ -1440,7 +1441,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1459,6 +1460,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
         IF @@ROWCOUNT = 0
             UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
@@ -1575,7 +1577,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1591,6 +1593,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         SELECT @queue = s.queue, @task = s.task, @limit_key = s.limit_key, @sequence = s.sequence
         FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
         DELETE FROM holdfast.job
@@ -2164,7 +2167,8 @@ BEGIN
                         WHERE l.ns = @ns AND l.scope = 'key' AND l.name = u.fair_key), 1.0)) AS bigint) AS stride,
                     COALESCE((
                         SELECT f.last FROM holdfast.fair AS f
-                        WHERE f.ns = @ns AND f.queue = u.queue AND f.fair_key = u.fair_key), CAST(-9000000000000000000 AS bigint)) AS last
+                        WHERE f.ns = @ns AND f.queue = u.queue AND f.fair_key = u.fair_key),
+                        CAST(-9000000000000000000 AS bigint)) AS last
                 FROM #new AS u
                 WHERE u.fair_key IS NOT NULL AND u.stood IS NULL
             ) AS k
@@ -2551,7 +2555,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 2000;
+    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -2559,6 +2563,7 @@ BEGIN
     BEGIN TRY
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
+        SET LOCK_TIMEOUT 2000;
         SET @now = holdfast.now_v1();
         UPDATE holdfast.done SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
         UPDATE holdfast.job SET held = NULL WHERE ns = @ns AND id = @job AND held = 1;
@@ -2568,7 +2573,8 @@ BEGIN
             IF @flows = 1 AND @is_late = 0
                 EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
         END
-        SELECT CASE WHEN EXISTS (SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job) THEN 1 ELSE 0 END AS is_stored;
+        SELECT CASE WHEN EXISTS (
+            SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job) THEN 1 ELSE 0 END AS is_stored;
         COMMIT TRANSACTION;
     END TRY
     BEGIN CATCH

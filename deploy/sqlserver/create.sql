@@ -776,6 +776,20 @@ BEGIN
 END
 GO
 
+-- Adds the jobs that come with a move, if there are any. Makes use of #new.
+CREATE PROCEDURE holdfast.add_children_v1 @ns int, @now bigint, @children nvarchar(max), @bytes varbinary(max)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    IF @children IS NOT NULL
+    BEGIN
+        DELETE FROM #new;
+        EXEC holdfast.open_new_v1 @now, @children, @bytes;
+        EXEC holdfast.add_new_v1 @ns, @now;
+    END
+END
+GO
+
 -- One move of #move, the one with this n: its verdict is put there. "sources" has the states from which its path may be gone.
 -- A reclaim does not wait: whoever has the row is just ending the attempt. Nor does a start, which only the lease needs to
 -- know: its own handler may be ending the attempt in a transaction that stays open for long.
@@ -836,6 +850,8 @@ BEGIN
             -- If that waited for a reclaim, the job is gone by now.
             UPDATE #move SET verdict = 'a' WHERE n = @n AND EXISTS (
                 SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker = @worker);
+            IF @@ROWCOUNT = 1
+                EXEC holdfast.add_children_v1 @ns, @now, @children, @bytes;
         END
         ELSE IF @state = 2 AND @holder COLLATE Latin1_General_BIN2 = @worker AND @sources <> ''
             UPDATE #move SET verdict = 'a' WHERE n = @n;
@@ -889,12 +905,7 @@ BEGIN
             WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
     END
     EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
-    IF @children IS NOT NULL
-    BEGIN
-        DELETE FROM #new;
-        EXEC holdfast.open_new_v1 @now, @children, @bytes;
-        EXEC holdfast.add_new_v1 @ns, @now;
-    END
+    EXEC holdfast.add_children_v1 @ns, @now, @children, @bytes;
     IF @events IS NOT NULL
         EXEC holdfast.append_v1 @ns, @now, @events, @bytes;
 END

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.model.flow import NO_FLOW, NewFlow, or_none
 from holdfast.model.records import Added, NewJob, as_added
+from holdfast.stores.mssql.driver import Row
 from holdfast.stores.mssql.rows import Bytes, record
 from holdfast.stores.mssql.texts import stored, stored_or_none
 
@@ -54,14 +55,15 @@ def _flow(flow: NewFlow) -> dict[str, Any]:
     }
 
 
-def answers(jobs: Sequence[NewJob], told: Sequence[Sequence[Any]]) -> list[Added]:
+def answers(jobs: Sequence[NewJob], told: Sequence[Sequence[Row]]) -> list[Added]:
     """One answer for each job from the result sets of `add`."""
     [[now]], stood, flows = told
-    added = [Added(record=as_added(job, now), created=True) for job in jobs]
+    added: list[Added] = [Added(record=as_added(job, now), created=True) for job in jobs]
     for n, conflict, *row in stood:
         added[n - 1] = Added(record=record(row), created=False, conflict=conflict)
     for n, rank, unmet, gate in flows:
-        found = added[n - 1].record
+        place: int = n - 1
+        found = added[place].record
         flow = found.flow or NO_FLOW
         found.flow = or_none(
             replace(flow, rank=rank if flow.fair_key is not None else None, unmet=unmet or 0, parked=gate)

@@ -18,11 +18,11 @@ _COUNT = "SELECT @@TRANCOUNT"
 def fetch_sync(connection: Any, sql: str, args: Sequence[Value]) -> list[list[Row]]:
     """The result sets of a batch, on a blocking connection; NotInTransaction if none is open there."""
     _check_begun(connection)
-    found = _innermost(connection)
+    found: Any = _innermost(connection)
     if found is None and hasattr(connection, "in_atomic_block"):
         raise _none_open()  # Django's, which connects when it is first used
     mark = _mark(found)
-    if mark is None:
+    if found is None or mark is None:
         raise _stranger(connection)
     cursor = found.cursor()
     try:
@@ -44,7 +44,11 @@ async def fetch(connection: Any, sql: str, args: Sequence[Value]) -> list[list[R
     if hasattr(connection, "sync_session"):
         connection = await connection.connection()
     if hasattr(connection, "run_sync"):
-        result: list[list[Row]] = await connection.run_sync(lambda inner: fetch_sync(inner, sql, args))
+
+        def on(inner: Any) -> list[list[Row]]:
+            return fetch_sync(inner, sql, args)
+
+        result: list[list[Row]] = await connection.run_sync(on)
         return result
     return fetch_sync(connection, sql, args)
 

@@ -20,7 +20,7 @@ class Batch:
     def __init__(self, moves: Sequence[Move], *, joined: bool = False) -> None:
         held, texts = Bytes(), Texts()
         plain, _ = sorted_out(moves)
-        at_once = set() if joined else set(plain)
+        at_once: set[int] = set() if joined else set(plain)
         told = [_as_dict(n, move, held, texts, is_plain=n in at_once) for n, move in enumerate(moves)]
         self.moves = as_json(told) if told else None
         self.bytes = held.whole()

@@ -2855,7 +2855,7 @@ BEGIN
     SET @now = holdfast.now_v1();
     SELECT @held = k.owner, @token = k.token, @until = k.until, @elsewhere = CASE WHEN k.mark = @mark THEN 0 ELSE 1 END
     FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name AND k.until > @now;
-    IF @held = @owner
+    IF @held = @owner COLLATE Latin1_General_BIN2
     BEGIN
         UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
         WHERE ns = @ns AND name = @name;

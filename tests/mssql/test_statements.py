@@ -152,6 +152,20 @@ def test_whoever_begins_a_transaction_ends_it_on_every_error(procedure: Procedur
 
 
 @each_procedure
+def test_whoever_begins_a_transaction_goes_on_after_no_error(procedure: Procedure) -> None:
+    """What it calls may have turned off that an error ends everything."""
+    if "BEGIN TRANSACTION" in procedure.body and procedure.name not in UNGUARDED:
+        assert re.search(r"BEGIN CATCH\s+THROW;\s+END CATCH", procedure.body)
+
+
+UNGUARDED = {
+    *("lock_acquire_v1", "lock_renew_v1", "lock_release_v1", "schedule_write_v1"),
+    *("append_jobs_v1", "sequence_v1", "prune_events_v1"),
+}
+"""Those that have no CATCH."""
+
+
+@each_procedure
 def test_no_error_is_swallowed(procedure: Procedure) -> None:
     """But for those that a procedure looks for by their numbers."""
     caught = re.findall(r"BEGIN CATCH(.*?)END CATCH", procedure.body, re.DOTALL)
@@ -187,8 +201,7 @@ UNUSED = {"prune_v1": {"@upto"}}
 
 @each_procedure
 def test_a_procedure_calls_what_is_there_with_what_it_takes(procedure: Procedure) -> None:
-    types = {parameter.name: parameter.type for parameter in procedure.parameters}
-    types |= dict(re.findall(r"DECLARE (@\w+) ([a-z]+(?:\([\w, ]+\))?)", procedure.body))
+    types = declared_types(procedure)
     for call in calls(procedure.body):
         called = procedures()[call.name].parameters
         assert fits(call.arguments, called), call
@@ -205,6 +218,11 @@ def test_python_calls_what_is_there_with_what_it_takes(place: str) -> None:
         called = procedures()[call.name].parameters
         assert len(call.arguments) == len(called) or place.startswith("transactions"), call
         assert fits(call.arguments, called), call
+
+
+def declared_types(procedure: Procedure) -> dict[str, str]:
+    types = {parameter.name: parameter.type for parameter in procedure.parameters}
+    return types | dict(re.findall(r"DECLARE (@\w+) ([a-z]+(?:\([\w, ]+\))?)", procedure.body))
 
 
 def fits(arguments: tuple[str, ...], parameters: tuple[Parameter, ...]) -> bool:
@@ -260,6 +278,14 @@ def size(kind: str) -> int:
     """Bytes that a value of this type takes in a key."""
     found = re.fullmatch(r"(n?)(?:var)?char\((\d+)\)", kind)
     return SIZES[kind] if found is None else int(found[2]) * (2 if found[1] else 1)
+
+
+@each_procedure
+def test_names_in_variables_are_compared_by_code_points(procedure: Procedure) -> None:
+    types = declared_types(procedure)
+    for one, _, other, rest in re.findall(r"(?<!SET )(?<!@)(@\w+) (=|<>) (@\w+)( COLLATE)?", procedure.body):
+        if types[one].startswith("nvarchar"):
+            assert rest, f"{one} and {other}"
 
 
 def test_names_are_compared_by_code_points() -> None:

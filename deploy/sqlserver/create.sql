@@ -7,7 +7,7 @@
 SET ANSI_NULLS, QUOTED_IDENTIFIER, XACT_ABORT ON;
 GO
 
-IF SCHEMA_ID('holdfast') IS NULL EXEC('CREATE SCHEMA holdfast');
+IF SCHEMA_ID('holdfast') IS NULL EXEC('CREATE SCHEMA [holdfast]');
 GO
 
 IF OBJECT_ID('holdfast.step') IS NULL
@@ -93,7 +93,6 @@ CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE ready = 0
 CREATE INDEX holdfast_job_leased ON holdfast.job (ns, worker, seq) WHERE worker IS NOT NULL;
 CREATE INDEX holdfast_job_parked ON holdfast.job (ns, gate, queue, task, priority, rank, id) WHERE gate IS NOT NULL;
 CREATE INDEX holdfast_job_turn ON holdfast.job (ns, sequence, place, id) WHERE sequence IS NOT NULL;
-CREATE INDEX holdfast_job_keyed ON holdfast.job (ns, limit_key) INCLUDE (worker) WHERE limit_key IS NOT NULL;
 CREATE INDEX holdfast_job_expires ON holdfast.job (ns, expires, id) INCLUDE (run, worker) WHERE expires IS NOT NULL;
 GO
 
@@ -343,8 +342,8 @@ CREATE TABLE holdfast.link (
     state tinyint NULL,
     CONSTRAINT holdfast_link_pkey PRIMARY KEY CLUSTERED (ns, waiter, job)
 );
-CREATE INDEX holdfast_link_job ON holdfast.link (ns, job, waiter) WHERE state IS NULL;
-CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) WHERE state IS NULL;
+CREATE INDEX holdfast_link_job ON holdfast.link (ns, job, waiter) INCLUDE (state) WHERE state IS NULL;
+CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) INCLUDE (state) WHERE state IS NULL;
 CREATE INDEX holdfast_link_unmet ON holdfast.link (ns, waiter) WHERE state <> 3;
 GO
 
@@ -457,15 +456,19 @@ BEGIN
     DECLARE @until bigint = CASE WHEN @ttl > 0 THEN @now + @ttl END;
     DECLARE @found char(36);
     DECLARE @found_until bigint;
+    DECLARE @rounds int = 0;
     WHILE 1 = 1
     BEGIN
+        SET @rounds = @rounds + 1;
+        IF @rounds > 100
+            THROW 50002, 'this transaction does not see what others have committed: begin it with READ COMMITTED', 1;
         SET @holder = NULL;
         SET @found = NULL;
         BEGIN TRY
             INSERT INTO holdfast.job_key (ns, name, job, until)
             SELECT @ns, @key, @job, @until
             WHERE NOT EXISTS (
-                SELECT 1 FROM holdfast.job_key AS k WITH (UPDLOCK, HOLDLOCK) WHERE k.ns = @ns AND k.name = @key);
+                SELECT 1 FROM holdfast.job_key AS k WHERE k.ns = @ns AND k.name = @key);
             IF @@ROWCOUNT = 1
                 RETURN;
         END TRY
@@ -502,9 +505,13 @@ BEGIN
     DECLARE @ttl bigint;
     DECLARE @holder char(36);
     DECLARE @is_made bit;
+    DECLARE @rounds int = 0;
     SELECT @id = w.id, @key = w.job_key, @ttl = w.key_ttl FROM #new AS w WHERE w.n = @n;
     WHILE 1 = 1
     BEGIN
+        SET @rounds = @rounds + 1;
+        IF @rounds > 100
+            THROW 50002, 'this transaction does not see what others have committed: begin it with READ COMMITTED', 1;
         IF EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @id)
             OR EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = @id)
         BEGIN
@@ -738,7 +745,7 @@ BEGIN
         INSERT INTO holdfast.lease (ns, job, token, worker, until, started, changes, running)
         SELECT @ns, @job, @token, @worker, @until, @started, 1, 1
         WHERE NOT EXISTS (
-            SELECT 1 FROM holdfast.lease AS l WITH (UPDLOCK, HOLDLOCK) WHERE l.ns = @ns AND l.job = @job AND l.token = @token);
+            SELECT 1 FROM holdfast.lease AS l WHERE l.ns = @ns AND l.job = @job AND l.token = @token);
         SET @is_new = @@ROWCOUNT;
     END TRY
     BEGIN CATCH
@@ -759,7 +766,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
-    UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+    UPDATE holdfast.lease WITH (UPDLOCK, ROWLOCK) SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
     IF @@ROWCOUNT = 0
     BEGIN
         BEGIN TRY
@@ -770,7 +777,8 @@ BEGIN
         BEGIN CATCH
             IF ERROR_NUMBER() NOT IN (2601, 2627)
                 THROW;
-            UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+            UPDATE holdfast.lease WITH (UPDLOCK, ROWLOCK) SET worker = worker
+            WHERE ns = @ns AND job = @job AND token = @token;
         END CATCH
     END
 END
@@ -804,6 +812,7 @@ BEGIN
     DECLARE @outcome varchar(20);
     DECLARE @elapsed bigint;
     DECLARE @if_expired bit;
+    DECLARE @joined bit;
     DECLARE @children nvarchar(max);
     DECLARE @events nvarchar(max);
     DECLARE @holder nvarchar(200);
@@ -815,28 +824,30 @@ BEGIN
     DECLARE @limit_key nvarchar(200);
     DECLARE @sequence nvarchar(200);
     DECLARE @key nvarchar(200);
+    DECLARE @is_had bit = 1;
     DECLARE @is_fit bit = 0;
     SELECT
         @job = m.job, @token = m.token, @sources = m.sources, @to = m.to_state, @outcome = m.outcome, @elapsed = m.elapsed,
-        @if_expired = m.if_expired, @children = m.children, @events = m.events
+        @if_expired = m.if_expired, @joined = m.joined, @children = m.children, @events = m.events
     FROM #move AS m WHERE m.n = @n;
     UPDATE #move SET verdict = 'r' WHERE n = @n;
     IF @if_expired = 1
     BEGIN
-        UPDATE j SET seq = j.seq
-        FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-        WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker IS NOT NULL;
-        IF @@ROWCOUNT > 0
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
+        SET @is_had = @@ROWCOUNT;
+        IF @is_had = 1
             EXEC holdfast.hold_lease_v1 @ns, @job, @token;
     END
     ELSE IF @outcome IS NOT NULL
-        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
     SELECT
         @holder = v.worker, @state = v.state, @until = v.lease_until, @started = COALESCE(v.started, @now - @elapsed),
         @queue = v.queue, @task = v.task, @limit_key = v.limit_key, @sequence = v.sequence, @key = v.job_key,
         @is_fit = CASE
             WHEN CHARINDEX(CAST(v.state AS varchar(1)), @sources) = 0 THEN 0
-            WHEN @if_expired = 1 AND v.lease_until > @now THEN 0
+            WHEN @if_expired = 1 AND (@is_had = 0 OR v.lease_until > @now) THEN 0
             WHEN @if_expired = 0 AND v.worker <> @worker COLLATE Latin1_General_BIN2 THEN 0
             WHEN @outcome IS NULL AND v.lease_until <= @now THEN 0
             ELSE 1 END
@@ -904,7 +915,10 @@ BEGIN
             DELETE FROM holdfast.job_key
             WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
     END
-    EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+    -- In a transaction of others always: when it commits, something may wait for this that does not yet.
+    IF @joined = 1
+        OR EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
+        EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
     EXEC holdfast.add_children_v1 @ns, @now, @children, @bytes;
     IF @events IS NOT NULL
         EXEC holdfast.append_v1 @ns, @now, @events, @bytes;
@@ -935,7 +949,7 @@ CREATE PROCEDURE holdfast.note_gone_v1 @ns int
 AS
 BEGIN
     SET NOCOUNT ON;
-    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
         INSERT INTO holdfast.note (ns, job, is_new, queue, task, limit_key, sequence)
         SELECT @ns, g.id, 0, g.queue, g.task, g.limit_key, g.sequence FROM #gone AS g;
 END
@@ -946,21 +960,13 @@ CREATE PROCEDURE holdfast.complete_v1 @ns int, @worker nvarchar(200), @now bigin
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT OFF;
     SELECT TOP (0) * INTO #gone FROM holdfast.job;
-    BEGIN TRY
-        DELETE FROM j
-        OUTPUT deleted.* INTO #gone
-        FROM holdfast.job AS j WITH (ROWLOCK)
-        INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
-        WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
-    END TRY
-    BEGIN CATCH
-        -- One of them is locked for long; the others are then done one by one.
-        IF ERROR_NUMBER() <> 1222
-            THROW;
-        RETURN;
-    END CATCH
+    -- Those that somebody has are done one by one.
+    DELETE FROM j
+    OUTPUT deleted.* INTO #gone
+    FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
+    WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
     INSERT INTO holdfast.done (
         ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version, token,
         lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, result, limit_key,
@@ -980,9 +986,10 @@ BEGIN
     FROM #gone AS g
     INNER JOIN holdfast.done AS d ON d.ns = g.ns AND d.id = g.id;
     INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT g.ns, g.queue, 3, COUNT(*) FROM #gone AS g GROUP BY g.ns, g.queue;
-    DELETE FROM holdfast.job_key
-    WHERE ns = @ns AND (until IS NULL OR until <= @now) AND name IN (SELECT g.job_key FROM #gone AS g)
-        AND job IN (SELECT g.id FROM #gone AS g);
+    IF EXISTS (SELECT 1 FROM #gone AS g WHERE g.job_key IS NOT NULL)
+        DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        WHERE ns = @ns AND (until IS NULL OR until <= @now) AND name IN (SELECT g.job_key FROM #gone AS g)
+            AND job IN (SELECT g.id FROM #gone AS g);
     UPDATE #move SET verdict = 'a'
     WHERE is_plain = 1 AND EXISTS (SELECT 1 FROM #gone AS g WHERE g.id = #move.job AND g.token = #move.token);
     EXEC holdfast.note_gone_v1 @ns;
@@ -1003,7 +1010,7 @@ BEGIN
         SET @end = CHARINDEX(@mark COLLATE Latin1_General_BIN2, @texts COLLATE Latin1_General_BIN2, @at);
         IF @end IS NULL OR @end = 0
             RETURN;
-        INSERT INTO #text (n, value) VALUES (@n, SUBSTRING(@texts, @at, @end - @at));
+        INSERT INTO #text (n, value) VALUES (@n, SUBSTRING(@texts COLLATE Latin1_General_BIN2, @at, @end - @at));
         SET @n = @n + 1;
         SET @at = @end + 1;
     END
@@ -1065,6 +1072,7 @@ BEGIN
         result varbinary(max) NULL,
         if_expired bit NOT NULL,
         is_plain bit NOT NULL,
+        joined bit NOT NULL,
         children nvarchar(max) NULL,
         events nvarchar(max) NULL,
         verdict char(1) NULL
@@ -1074,15 +1082,16 @@ BEGIN
         EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #move (
         n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
-        is_plain, children, events)
+        is_plain, joined, children, events)
     SELECT
         j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, r.value,
-        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.children, j.events
+        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.joined, j.children, j.events
     FROM OPENJSON(@moves) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
         outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
         lost int '$.lost', suspect bit '$.suspect', reason int '$.reason', error int '$.error',
         result_at int '$.result_at', result_size int '$.result_size', if_expired bit '$.if_expired', is_plain bit '$.is_plain',
+        joined bit '$.joined',
         children nvarchar(max) '$.children' AS JSON, events nvarchar(max) '$.events' AS JSON
     ) AS j
     LEFT JOIN #text AS r ON r.n = j.reason
@@ -1134,14 +1143,21 @@ AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @got bit;
-    SET @flows = CASE WHEN EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns) THEN 1 ELSE 0 END;
+    SET @flows = CASE WHEN EXISTS (
+        SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns) THEN 1 ELSE 0 END;
     SET @is_late = 0;
     IF @flows = 0
     BEGIN
         EXEC holdfast.take_flow_v1 @ns, 'Shared', 1, @got OUTPUT;
-        IF @got = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+        IF @got = 1
+            AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
             RETURN;
         SET @flows = 1;
+        IF @got = 0
+        BEGIN
+            SET @is_late = 1;
+            RETURN;
+        END
     END
     EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 0
@@ -1149,27 +1165,28 @@ BEGIN
 END
 GO
 
--- Claims ready jobs of one queue in order, passing over those that somebody has; @got tells how many.
+-- Claims ready jobs of one queue in order, passing over those that somebody has; @got tells how many, @more whether there are
+-- others.
 CREATE PROCEDURE holdfast.claim_v1
     @ns int, @worker nvarchar(200), @seq bigint, @queue nvarchar(200), @turn int, @limit int, @lease bigint, @now bigint,
-    @got int OUTPUT
+    @got int OUTPUT, @more int OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @tries int = 5;
-    DECLARE @more int = 1;
     SET @got = 0;
-    -- Where those that somebody has are waited for, some may be gone then; others are looked for.
+    SET @more = 1;
+    -- Others may have taken some of those that were found.
     WHILE @tries > 0 AND @more > 0 AND @got < @limit
     BEGIN
-        UPDATE holdfast.job WITH (ROWLOCK) SET
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET
             state = 1, ready = NULL, run = run + 1, version = version + 1,
             token = CASE WHEN token >= @now THEN token + 1 ELSE @now END, worker = @worker, seq = @seq,
             lease_until = @now + COALESCE(lease, @lease), started = NULL, reason = NULL, progress = NULL, progress_note = NULL
         OUTPUT inserted.id, @turn INTO #claimed (id, turn)
         WHERE ns = @ns AND ready = 1 AND id IN (
             SELECT TOP (@limit - @got) i.id
-            FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
             WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
             ORDER BY i.priority, i.rank, i.id);
         SET @got = @got + @@ROWCOUNT;
@@ -1188,10 +1205,10 @@ CREATE PROCEDURE holdfast.promote_v1 @ns int, @queue nvarchar(200), @now bigint
 AS
 BEGIN
     SET NOCOUNT ON;
-    UPDATE holdfast.job WITH (ROWLOCK) SET ready = 1
+    UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET ready = 1
     WHERE ns = @ns AND ready = 0 AND id IN (
         SELECT TOP (2000) i.id
-        FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
         WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 0 AND i.due <= @now
         ORDER BY i.due);
 END
@@ -1214,6 +1231,8 @@ BEGIN
     DECLARE @verdicts varchar(max) = '';
     DECLARE @left int = @limit;
     DECLARE @got int;
+    DECLARE @more int = 0;
+    DECLARE @is_cut bit = 0;
     DECLARE @turn int;
     DECLARE @queue nvarchar(200);
     DECLARE @next bigint;
@@ -1263,18 +1282,21 @@ BEGIN
                     IF @flows = 1
                         EXEC holdfast.claim_flow_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
                     ELSE
-                        EXEC holdfast.claim_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                        EXEC holdfast.claim_v1
+                            @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT, @more OUTPUT;
                     SET @left = @left - @got;
+                    IF @left > 0 AND @more > 0
+                        SET @is_cut = 1;
                 END
                 SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0 AND w.turn > @turn;
             END
             SELECT @next = MIN(j.due) - @now
-            FROM holdfast.job AS j
+            FROM holdfast.job AS j WITH (READPAST, READCOMMITTEDLOCK)
             INNER JOIN #wanted AS w ON w.name = j.queue AND w.paused = 0
             WHERE j.ns = @ns AND j.ready = 0;
             IF @next < 0
                 SET @next = 0;
-            IF @is_late = 1
+            IF @is_late = 1 OR @is_cut = 1
                 SET @next = 0;
             ELSE IF @flows = 1
             BEGIN
@@ -1287,7 +1309,7 @@ BEGIN
         FROM #claimed AS c
         INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = c.id
         ORDER BY c.turn, v.priority, v.rank, v.id;
-        SELECT v.id, v.token FROM holdfast.live AS v
+        SELECT v.id, v.token FROM holdfast.live AS v WITH (READPAST, READCOMMITTEDLOCK)
         WHERE v.ns = @ns AND v.worker = @worker AND v.cancel_asked = 1 ORDER BY v.id;
         SELECT 1 AS kind, w.name FROM #wanted AS w WHERE w.paused = 1
         UNION ALL
@@ -1295,7 +1317,7 @@ BEGIN
         WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
         SELECT
             @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
-            CASE WHEN @freed > 0 AND @left = 0 THEN 1 ELSE 0 END AS freed;
+            CASE WHEN @freed > (SELECT COUNT(*) FROM #claimed) THEN 1 ELSE 0 END AS freed;
         COMMIT TRANSACTION;
     END TRY
     BEGIN CATCH
@@ -1355,7 +1377,7 @@ BEGIN
             started = COALESCE(l.started, @now - w.elapsed),
             running = CASE WHEN l.running = 1 OR w.elapsed IS NOT NULL THEN 1 ELSE 0 END,
             progress = CASE WHEN w.is_told = 1 THEN w.progress ELSE l.progress END,
-            progress_note = CASE WHEN w.is_told = 1 THEN w.note ELSE l.progress_note END
+            progress_note = CASE WHEN w.is_told = 1 THEN w.note COLLATE Latin1_General_BIN2 ELSE l.progress_note END
         FROM holdfast.lease AS l
         INNER JOIN #wish AS w ON w.job = l.job AND w.token = l.token
         WHERE l.ns = @ns AND l.worker = @worker AND l.until > @now;
@@ -1387,7 +1409,7 @@ BEGIN
             FROM #wish AS w
             INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.job AND j.token = w.token AND j.worker = @worker
             WHERE j.lease_until > @now AND NOT EXISTS (
-                SELECT 1 FROM holdfast.lease AS l WITH (UPDLOCK, HOLDLOCK)
+                SELECT 1 FROM holdfast.lease AS l
                 WHERE l.ns = @ns AND l.job = w.job AND l.token = w.token);
             SET @is_done = 1;
         END TRY
@@ -1472,9 +1494,9 @@ BEGIN
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
         SET LOCK_TIMEOUT 2000;
-        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
         IF @@ROWCOUNT = 0
-            UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
+            UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
         SET @now = holdfast.now_v1();
         SELECT
             @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
@@ -1546,7 +1568,8 @@ BEGIN
             -- One that stays in the dead letter queue ends nothing.
             IF @state IN (0, 5) OR @to <> @state
             BEGIN
-                EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
+                IF @flows = 1
+                    EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
                 IF @flows = 1 AND @is_late = 0
                 BEGIN
                     DECLARE @freed int;
@@ -1624,7 +1647,8 @@ BEGIN
         IF @queue IS NOT NULL AND @stays = 0
         BEGIN
             SET @now = holdfast.now_v1();
-            EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+            IF @flows = 1
+                EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
             IF @flows = 1 AND @is_late = 0
                 EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
         END
@@ -1646,14 +1670,13 @@ BEGIN
     SET LOCK_TIMEOUT 2000;
     DECLARE @now bigint;
     DECLARE @removed int;
-    DECLARE @upto bigint;
     CREATE TABLE #gone (
         id char(36) COLLATE Latin1_General_BIN2 NOT NULL, queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
         state tinyint NOT NULL);
     BEGIN TRY
         BEGIN TRANSACTION;
         SET @now = holdfast.now_v1();
-        DELETE FROM holdfast.done
+        DELETE FROM holdfast.done WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
         WHERE ns = @ns AND state <> 6 AND finished < @now - @older_than AND id IN (
             SELECT TOP (@limit) d.id FROM holdfast.done AS d
@@ -1663,10 +1686,10 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, jobs)
         SELECT @ns, g.queue, g.state, -COUNT(*) FROM #gone AS g GROUP BY g.queue, g.state;
         EXEC holdfast.forget_beside_v1 @ns;
-        DELETE FROM holdfast.job_key
+        DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND until <= @now
             AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
-        DELETE FROM holdfast.lease
+        DELETE FROM holdfast.lease WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND until < @now AND NOT EXISTS (
             SELECT 1 FROM holdfast.job AS j
             WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
@@ -1689,7 +1712,7 @@ BEGIN
     SET NOCOUNT ON;
     CREATE TABLE #summed (
         queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, state tinyint NOT NULL, jobs bigint NOT NULL);
-    DELETE FROM holdfast.tally
+    DELETE FROM holdfast.tally WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     OUTPUT deleted.queue, deleted.state, deleted.jobs INTO #summed (queue, state, jobs)
     WHERE ns = @ns;
     INSERT INTO holdfast.tally (ns, queue, state, jobs)
@@ -1890,10 +1913,10 @@ BEGIN
         EXEC holdfast.room_v1 @ns, @now, @gate, @task, @room OUTPUT;
         SET @first = CASE
             WHEN @room IS NULL OR @room > @most_at_once THEN @most_at_once WHEN @room < 0 THEN 0 ELSE @room END;
-        UPDATE holdfast.job SET gate = NULL, ready = CASE WHEN due <= @now THEN 1 ELSE 0 END
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET gate = NULL, ready = CASE WHEN due <= @now THEN 1 ELSE 0 END
         WHERE ns = @ns AND gate = @gate AND id IN (
             SELECT TOP (@first) i.id
-            FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
             WHERE i.ns = @ns AND i.gate = @gate AND i.queue = @queue AND i.task = @task
             ORDER BY i.priority, i.rank, i.id);
         SET @freed = @freed + @@ROWCOUNT;
@@ -2120,7 +2143,7 @@ BEGIN
             INSERT INTO holdfast.fair (ns, queue, fair_key, last)
             SELECT @ns, @queue, @key, -9000000000000000000
             WHERE NOT EXISTS (
-                SELECT 1 FROM holdfast.fair AS f WITH (UPDLOCK, HOLDLOCK)
+                SELECT 1 FROM holdfast.fair AS f
                 WHERE f.ns = @ns AND f.queue = @queue AND f.fair_key = @key);
         END TRY
         BEGIN CATCH
@@ -2849,51 +2872,56 @@ BEGIN
     DECLARE @before bigint;
     DECLARE @elsewhere int = 0;
     DECLARE @after bigint = 0;
-    BEGIN TRANSACTION;
-    EXEC holdfast.lock_enter_v1 @ns, @name;
-    -- Read when the row is had: a renewal that was under way may have begun before the end of the lease.
-    SET @now = holdfast.now_v1();
-    SELECT @held = k.owner, @token = k.token, @until = k.until, @elsewhere = CASE WHEN k.mark = @mark THEN 0 ELSE 1 END
-    FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name AND k.until > @now;
-    IF @held = @owner COLLATE Latin1_General_BIN2
-    BEGIN
-        UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
-        WHERE ns = @ns AND name = @name;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.lock_enter_v1 @ns, @name;
+        -- Read when the row is had: a renewal that was under way may have begun before the end of the lease.
+        SET @now = holdfast.now_v1();
+        SELECT @held = k.owner, @token = k.token, @until = k.until, @elsewhere = CASE WHEN k.mark = @mark THEN 0 ELSE 1 END
+        FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name AND k.until > @now;
+        IF @held = @owner COLLATE Latin1_General_BIN2
+        BEGIN
+            UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
+            WHERE ns = @ns AND name = @name;
+            COMMIT TRANSACTION;
+            SELECT @token AS token, @after AS after;
+            RETURN;
+        END
+        SET @token = NULL;
+        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND until <= @now;
+        SELECT @arrival = l.arrival FROM holdfast.lock_line AS l WHERE l.ns = @ns AND l.name = @name AND l.owner = @owner;
+        SELECT @before = MAX(l.until), @elsewhere = @elsewhere + COUNT(CASE WHEN l.mark <> @mark THEN 1 END)
+        FROM holdfast.lock_line AS l
+        WHERE l.ns = @ns AND l.name = @name AND (@arrival IS NULL OR l.arrival < @arrival);
+        IF @held IS NULL AND @before IS NULL
+        BEGIN
+            DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
+            EXEC holdfast.lock_token_v1 @ns, @now, @token OUTPUT;
+            UPDATE holdfast.lock SET owner = @owner, token = @token, until = @now + @ttl, mark = @mark
+            WHERE ns = @ns AND name = @name;
+        END
+        ELSE
+        BEGIN
+            IF @arrival IS NOT NULL AND @place > 0
+                UPDATE holdfast.lock_line SET until = @now + @place WHERE ns = @ns AND name = @name AND owner = @owner;
+            ELSE IF @place > 0
+                INSERT INTO holdfast.lock_line (ns, name, owner, mark, until) VALUES (@ns, @name, @owner, @mark, @now + @place);
+            SET @after = CASE WHEN @before IS NULL OR @until > @before THEN @until ELSE @before END - @now;
+            IF @elsewhere > 0 AND @after > @deaf
+                SET @after = @deaf;
+        END
         COMMIT TRANSACTION;
+        -- What ended long ago and nobody asks for, each by itself and with nothing held: nobody waits for this.
+        IF @token IS NOT NULL
+        BEGIN
+            DELETE TOP (2) FROM holdfast.lock WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
+            DELETE TOP (2) FROM holdfast.lock_line WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
+        END
         SELECT @token AS token, @after AS after;
-        RETURN;
-    END
-    SET @token = NULL;
-    DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND until <= @now;
-    SELECT @arrival = l.arrival FROM holdfast.lock_line AS l WHERE l.ns = @ns AND l.name = @name AND l.owner = @owner;
-    SELECT @before = MAX(l.until), @elsewhere = @elsewhere + COUNT(CASE WHEN l.mark <> @mark THEN 1 END)
-    FROM holdfast.lock_line AS l
-    WHERE l.ns = @ns AND l.name = @name AND (@arrival IS NULL OR l.arrival < @arrival);
-    IF @held IS NULL AND @before IS NULL
-    BEGIN
-        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
-        EXEC holdfast.lock_token_v1 @ns, @now, @token OUTPUT;
-        UPDATE holdfast.lock SET owner = @owner, token = @token, until = @now + @ttl, mark = @mark
-        WHERE ns = @ns AND name = @name;
-    END
-    ELSE
-    BEGIN
-        IF @arrival IS NOT NULL AND @place > 0
-            UPDATE holdfast.lock_line SET until = @now + @place WHERE ns = @ns AND name = @name AND owner = @owner;
-        ELSE IF @place > 0
-            INSERT INTO holdfast.lock_line (ns, name, owner, mark, until) VALUES (@ns, @name, @owner, @mark, @now + @place);
-        SET @after = CASE WHEN @before IS NULL OR @until > @before THEN @until ELSE @before END - @now;
-        IF @elsewhere > 0 AND @after > @deaf
-            SET @after = @deaf;
-    END
-    COMMIT TRANSACTION;
-    -- What ended long ago and nobody asks for, each by itself and with nothing held: nobody waits for this.
-    IF @token IS NOT NULL
-    BEGIN
-        DELETE TOP (2) FROM holdfast.lock WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
-        DELETE TOP (2) FROM holdfast.lock_line WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
-    END
-    SELECT @token AS token, @after AS after;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -2925,26 +2953,31 @@ BEGIN
     FROM OPENJSON(@holds) WITH (
         place int '$.place', name nvarchar(200) '$.name', owner nvarchar(300) '$.owner', token bigint '$.token', ttl bigint '$.ttl'
     ) AS h;
-    BEGIN TRANSACTION;
-    WHILE 1 = 1
-    BEGIN
-        SET @name = NULL;
-        SELECT @name = h.name, @owner = h.owner, @token = h.token, @ttl = h.ttl FROM #hold AS h WHERE h.turn = @turn;
-        IF @name IS NULL
-            BREAK;
-        UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token;
-        IF @@ROWCOUNT = 1
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        WHILE 1 = 1
         BEGIN
-            SET @now = holdfast.now_v1();
-            UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
-            WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token AND until > @now;
+            SET @name = NULL;
+            SELECT @name = h.name, @owner = h.owner, @token = h.token, @ttl = h.ttl FROM #hold AS h WHERE h.turn = @turn;
+            IF @name IS NULL
+                BREAK;
+            UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token;
             IF @@ROWCOUNT = 1
-                UPDATE #hold SET is_held = 1 WHERE turn = @turn;
+            BEGIN
+                SET @now = holdfast.now_v1();
+                UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
+                WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token AND until > @now;
+                IF @@ROWCOUNT = 1
+                    UPDATE #hold SET is_held = 1 WHERE turn = @turn;
+            END
+            SET @turn = @turn + 1;
         END
-        SET @turn = @turn + 1;
-    END
-    COMMIT TRANSACTION;
-    SELECT h.place FROM #hold AS h WHERE h.is_held = 1;
+        COMMIT TRANSACTION;
+        SELECT h.place FROM #hold AS h WHERE h.is_held = 1;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -2957,23 +2990,28 @@ BEGIN
     DECLARE @now bigint;
     DECLARE @gone int = 0;
     DECLARE @next nvarchar(300);
-    BEGIN TRANSACTION;
-    EXEC holdfast.lock_enter_v1 @ns, @name;
-    SET @now = holdfast.now_v1();
-    IF @token IS NULL
-    BEGIN
-        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
-        SET @gone = @@ROWCOUNT;
-    END
-    DELETE FROM holdfast.lock
-    WHERE ns = @ns AND name = @name AND owner = @owner AND (@token IS NULL OR token = @token);
-    SET @gone = @gone + @@ROWCOUNT;
-    DELETE FROM holdfast.lock WHERE ns = @ns AND name = @name AND until <= @now;
-    IF @gone > 0 AND NOT EXISTS (SELECT 1 FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name)
-        SELECT TOP (1) @next = l.owner FROM holdfast.lock_line AS l
-        WHERE l.ns = @ns AND l.name = @name AND l.until > @now ORDER BY l.arrival;
-    COMMIT TRANSACTION;
-    SELECT @next AS owner;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.lock_enter_v1 @ns, @name;
+        SET @now = holdfast.now_v1();
+        IF @token IS NULL
+        BEGIN
+            DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
+            SET @gone = @@ROWCOUNT;
+        END
+        DELETE FROM holdfast.lock
+        WHERE ns = @ns AND name = @name AND owner = @owner AND (@token IS NULL OR token = @token);
+        SET @gone = @gone + @@ROWCOUNT;
+        DELETE FROM holdfast.lock WHERE ns = @ns AND name = @name AND until <= @now;
+        IF @gone > 0 AND NOT EXISTS (SELECT 1 FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name)
+            SELECT TOP (1) @next = l.owner FROM holdfast.lock_line AS l
+            WHERE l.ns = @ns AND l.name = @name AND l.until > @now ORDER BY l.arrival;
+        COMMIT TRANSACTION;
+        SELECT @next AS owner;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -3167,29 +3205,34 @@ BEGIN
     SET XACT_ABORT ON;
     DECLARE @now bigint;
     DECLARE @refused nvarchar(max);
-    BEGIN TRANSACTION;
-    IF @lock IS NOT NULL
-    BEGIN
-        -- Until the commit nobody can take, free or renew the lock.
-        UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
-        SET @now = holdfast.now_v1();
-        IF NOT EXISTS (
-            SELECT 1 FROM holdfast.lock AS k
-            WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        IF @lock IS NOT NULL
         BEGIN
-            COMMIT TRANSACTION;
-            SELECT @refused AS refused;
-            RETURN;
+            -- Until the commit nobody can take, free or renew the lock.
+            UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
+            SET @now = holdfast.now_v1();
+            IF NOT EXISTS (
+                SELECT 1 FROM holdfast.lock AS k
+                WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
+            BEGIN
+                COMMIT TRANSACTION;
+                SELECT @refused AS refused;
+                RETURN;
+            END
         END
-    END
-    SET @now = holdfast.now_v1();
-    IF @hasty = 1
-        SET LOCK_TIMEOUT 10;
-    ELSE
-        SET LOCK_TIMEOUT 1000;
-    EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
-    COMMIT TRANSACTION;
-    SELECT @refused AS refused;
+        SET @now = holdfast.now_v1();
+        IF @hasty = 1
+            SET LOCK_TIMEOUT 10;
+        ELSE
+            SET LOCK_TIMEOUT 1000;
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
+        COMMIT TRANSACTION;
+        SELECT @refused AS refused;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -3407,11 +3450,16 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    BEGIN TRANSACTION;
-    EXEC holdfast.append_v1 @ns, NULL, @events, @events_bytes;
-    IF @jobs IS NOT NULL
-        EXEC holdfast.add_v1 @ns, @jobs, @jobs_bytes;
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.append_v1 @ns, NULL, @events, @events_bytes;
+        IF @jobs IS NOT NULL
+            EXEC holdfast.add_v1 @ns, @jobs, @jobs_bytes;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -3454,40 +3502,45 @@ BEGIN
         size bigint NOT NULL,
         copy bigint NOT NULL
     );
-    BEGIN TRANSACTION;
-    EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
-    INSERT INTO #taken (n, size, copy)
-    SELECT f.n, f.size, ROW_NUMBER() OVER (PARTITION BY f.id ORDER BY f.n)
-    FROM (
-        SELECT TOP (@limit) o.n, o.id, DATALENGTH(o.data) AS size
-        FROM holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
-        WHERE o.ns = @ns ORDER BY o.n
-    ) AS f;
-    SET @more = CASE WHEN @@ROWCOUNT >= @limit THEN 1 ELSE 0 END;
-    SELECT @full = MIN(s.n)
-    FROM (SELECT t.n, SUM(t.size) OVER (ORDER BY t.n ROWS UNBOUNDED PRECEDING) AS size FROM #taken AS t) AS s
-    WHERE s.size >= @most;
-    IF @full IS NOT NULL
-    BEGIN
-        DELETE FROM #taken WHERE n > @full;
-        SET @more = 1;
-    END
-    INSERT INTO holdfast.event (ns, position, at, version, id, topic, type, aggregate, data, headers)
-    SELECT
-        @ns, @last + ROW_NUMBER() OVER (ORDER BY o.n), o.at,
-        CASE WHEN o.aggregate IS NOT NULL THEN ROW_NUMBER() OVER (PARTITION BY o.topic, o.aggregate ORDER BY o.n) + COALESCE(
-            (SELECT TOP (1) e.version FROM holdfast.event AS e
-            WHERE e.ns = @ns AND e.topic = o.topic AND e.aggregate = o.aggregate ORDER BY e.position DESC),
-            (SELECT f.version FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = o.topic), 0) END,
-        o.id, o.topic, o.type, o.aggregate, o.data, o.headers
-    FROM #taken AS t
-    INNER JOIN holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) ON o.ns = @ns AND o.n = t.n
-    WHERE t.copy = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.id = o.id);
-    SET @placed = @@ROWCOUNT;
-    UPDATE holdfast.event_head SET last = @last + @placed WHERE ns = @ns;
-    DELETE FROM holdfast.outbox WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
-    WHERE ns = @ns AND n IN (SELECT t.n FROM #taken AS t);
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
+        INSERT INTO #taken (n, size, copy)
+        SELECT f.n, f.size, ROW_NUMBER() OVER (PARTITION BY f.id ORDER BY f.n)
+        FROM (
+            SELECT TOP (@limit) o.n, o.id, DATALENGTH(o.data) AS size
+            FROM holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
+            WHERE o.ns = @ns ORDER BY o.n
+        ) AS f;
+        SET @more = CASE WHEN @@ROWCOUNT >= @limit THEN 1 ELSE 0 END;
+        SELECT @full = MIN(s.n)
+        FROM (SELECT t.n, SUM(t.size) OVER (ORDER BY t.n ROWS UNBOUNDED PRECEDING) AS size FROM #taken AS t) AS s
+        WHERE s.size >= @most;
+        IF @full IS NOT NULL
+        BEGIN
+            DELETE FROM #taken WHERE n > @full;
+            SET @more = 1;
+        END
+        INSERT INTO holdfast.event (ns, position, at, version, id, topic, type, aggregate, data, headers)
+        SELECT
+            @ns, @last + ROW_NUMBER() OVER (ORDER BY o.n), o.at,
+            CASE WHEN o.aggregate IS NOT NULL THEN ROW_NUMBER() OVER (PARTITION BY o.topic, o.aggregate ORDER BY o.n) + COALESCE(
+                (SELECT TOP (1) e.version FROM holdfast.event AS e
+                WHERE e.ns = @ns AND e.topic = o.topic AND e.aggregate = o.aggregate ORDER BY e.position DESC),
+                (SELECT f.version FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = o.topic), 0) END,
+            o.id, o.topic, o.type, o.aggregate, o.data, o.headers
+        FROM #taken AS t
+        INNER JOIN holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) ON o.ns = @ns AND o.n = t.n
+        WHERE t.copy = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.id = o.id);
+        SET @placed = @@ROWCOUNT;
+        UPDATE holdfast.event_head SET last = @last + @placed WHERE ns = @ns;
+        DELETE FROM holdfast.outbox WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE ns = @ns AND n IN (SELECT t.n FROM #taken AS t);
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -3576,47 +3629,52 @@ BEGIN
         aggregate nvarchar(401) COLLATE Latin1_General_BIN2 NOT NULL
     );
     EXEC holdfast.sequence_all_v1 @ns, 2147483647, @last OUTPUT;
-    BEGIN TRANSACTION;
-    EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
-    SET @before = holdfast.now_v1() - @older_than;
-    SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns;
-    WHILE @topic IS NOT NULL
-    BEGIN
-        SET @upto = @last;
-        SELECT @upto = p.upto FROM OPENJSON(@passed) WITH (topic nvarchar(200) '$.topic', upto bigint '$.upto') AS p
-        WHERE p.topic COLLATE Latin1_General_BIN2 = @topic;
-        INSERT INTO #old (position)
-        SELECT s.position FROM (
-            SELECT
-                i.position,
-                MIN(CASE WHEN i.at < @before THEN 1 ELSE 0 END) OVER (ORDER BY i.position ROWS UNBOUNDED PRECEDING) AS is_old
-            FROM (
-                SELECT TOP (@limit) e.position, e.at FROM holdfast.event AS e
-                WHERE e.ns = @ns AND e.topic = @topic AND e.position <= @upto ORDER BY e.position
-            ) AS i
-        ) AS s
-        WHERE s.is_old = 1;
-        SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic > @topic;
-    END
-    DELETE FROM #old WHERE position NOT IN (SELECT TOP (@limit) o.position FROM #old AS o ORDER BY o.position);
-    INSERT INTO #gone (topic, aggregate, version)
-    SELECT e.topic, e.aggregate, MAX(e.version) FROM #old AS o
-    INNER JOIN holdfast.event AS e ON e.ns = @ns AND e.position = o.position
-    WHERE e.aggregate IS NOT NULL
-    GROUP BY e.topic, e.aggregate;
-    DELETE FROM holdfast.event WHERE ns = @ns AND position IN (SELECT o.position FROM #old AS o);
-    SET @removed = @@ROWCOUNT;
-    DELETE FROM #gone WHERE EXISTS (
-        SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic = #gone.topic AND e.aggregate = #gone.aggregate);
-    INSERT INTO holdfast.event_floor (ns, topic, version)
-    SELECT DISTINCT @ns, g.topic, 0 FROM #gone AS g
-    WHERE NOT EXISTS (SELECT 1 FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = g.topic);
-    UPDATE f SET version = m.version
-    FROM holdfast.event_floor AS f
-    INNER JOIN (SELECT g.topic, MAX(g.version) AS version FROM #gone AS g GROUP BY g.topic) AS m ON m.topic = f.topic
-    WHERE f.ns = @ns AND f.version < m.version;
-    COMMIT TRANSACTION;
-    SELECT @removed AS removed;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
+        SET @before = holdfast.now_v1() - @older_than;
+        SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns;
+        WHILE @topic IS NOT NULL
+        BEGIN
+            SET @upto = @last;
+            SELECT @upto = p.upto FROM OPENJSON(@passed) WITH (topic nvarchar(200) '$.topic', upto bigint '$.upto') AS p
+            WHERE p.topic COLLATE Latin1_General_BIN2 = @topic;
+            INSERT INTO #old (position)
+            SELECT s.position FROM (
+                SELECT
+                    i.position,
+                    MIN(CASE WHEN i.at < @before THEN 1 ELSE 0 END) OVER (ORDER BY i.position ROWS UNBOUNDED PRECEDING) AS is_old
+                FROM (
+                    SELECT TOP (@limit) e.position, e.at FROM holdfast.event AS e
+                    WHERE e.ns = @ns AND e.topic = @topic AND e.position <= @upto ORDER BY e.position
+                ) AS i
+            ) AS s
+            WHERE s.is_old = 1;
+            SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic > @topic;
+        END
+        DELETE FROM #old WHERE position NOT IN (SELECT TOP (@limit) o.position FROM #old AS o ORDER BY o.position);
+        INSERT INTO #gone (topic, aggregate, version)
+        SELECT e.topic, e.aggregate, MAX(e.version) FROM #old AS o
+        INNER JOIN holdfast.event AS e ON e.ns = @ns AND e.position = o.position
+        WHERE e.aggregate IS NOT NULL
+        GROUP BY e.topic, e.aggregate;
+        DELETE FROM holdfast.event WHERE ns = @ns AND position IN (SELECT o.position FROM #old AS o);
+        SET @removed = @@ROWCOUNT;
+        DELETE FROM #gone WHERE EXISTS (
+            SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic = #gone.topic AND e.aggregate = #gone.aggregate);
+        INSERT INTO holdfast.event_floor (ns, topic, version)
+        SELECT DISTINCT @ns, g.topic, 0 FROM #gone AS g
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = g.topic);
+        UPDATE f SET version = m.version
+        FROM holdfast.event_floor AS f
+        INNER JOIN (SELECT g.topic, MAX(g.version) AS version FROM #gone AS g GROUP BY g.topic) AS m ON m.topic = f.topic
+        WHERE f.ns = @ns AND f.version < m.version;
+        COMMIT TRANSACTION;
+        SELECT @removed AS removed;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 

@@ -87,5 +87,5 @@ def remove(connection: Connection, schema: str) -> None:
     for kind, statement in _KINDS.items():
         for its, name in found:
             if its == kind:
-                connection.execute(f"DROP {statement} IF EXISTS {schema}.{name}")
+                connection.execute(f"DROP {statement} IF EXISTS [{schema}].{name}")
     connection.execute(f"IF SCHEMA_ID('{schema}') IS NOT NULL EXEC('DROP SCHEMA {schema}')")

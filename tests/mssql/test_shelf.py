@@ -143,7 +143,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     """What opens connections wherever nobody says otherwise."""
     driver = FakeDriver()
     monkeypatch.setattr("holdfast.stores.mssql.connecting.driver_named", lambda name: driver)
-    monkeypatch.setattr(module, "_shelves", defaultdict(Shelf))
+    monkeypatch.setattr(module, "_shelves", defaultdict(lambda: Shelf(later=lambda seconds, work: None)))
     return driver
 
 

@@ -104,8 +104,8 @@ def test_a_job_is_added_on_the_connection_of_each_driver(
     [(sql, (namespace, jobs, held))] = connection.calls
     mark = MARKS[package]
     assert sql == (
-        f"SET NOCOUNT ON; DECLARE @ns int; EXEC another_one.namespace_v1 {mark}, @ns OUTPUT; "
-        f"EXEC another_one.add_v1 @ns, {mark}, {mark}"
+        f"DECLARE @ns int; EXEC [another_one].namespace_v1 {mark}, @ns OUTPUT; "
+        f"EXEC [another_one].add_v1 @ns, {mark}, {mark}"
     )
     assert namespace == "shop"
     [told] = msgspec.json.decode(jobs)
@@ -120,7 +120,7 @@ def test_what_is_null_is_no_parameter_because_it_has_no_type(transactions: Mssql
     connection = of("pyodbc")([[("a",)]])
     assert transactions.move_in_sync(connection, "shop", "w", MOVE) is Verdict.ACCEPTED
     [(sql, (namespace, worker, moves, held))] = connection.calls
-    assert sql.endswith("EXEC another_one.move_in_v1 @ns, ?, ?, ?, NULL")
+    assert sql.endswith("EXEC [another_one].move_in_v1 @ns, ?, ?, ?, NULL")
     assert (namespace, worker, held) == ("shop", "w", b"r")
     [told] = msgspec.json.decode(moves)
     # One that is part of somebody's transaction is not done at once with others.
@@ -135,7 +135,7 @@ def test_events_and_schedules_go_along(transactions: MssqlTransactions) -> None:
     connection = of("pymssql")([])
     transactions.append_in_sync(connection, "shop", [NewEvent(id="e", topic="t", type="y", data=b"d")])
     [(sql, (_, events, held))] = connection.calls
-    assert sql.endswith("EXEC another_one.append_v1 @ns, @now, %s, %s")
+    assert sql.endswith("EXEC [another_one].append_v1 @ns, @now, %s, %s")
     assert (msgspec.json.decode(events)[0]["topic"], held) == ("t", b"d")
     for told, verdict in ((True, Verdict.ACCEPTED), (0, Verdict.REFUSED)):
         writing = of("pyodbc")([[(told,)]])

@@ -6,9 +6,11 @@ from holdfast.stores.mssql.schema import stored
 
 _SERVER = """SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)),
     CAST(SERVERPROPERTY('Edition') AS nvarchar(128)), CAST(SERVERPROPERTY('EngineEdition') AS int)"""
-_DATABASE = """SELECT CAST(d.is_read_committed_snapshot_on AS int), CAST(d.delayed_durability AS int)
+_DATABASE = """SELECT CAST(d.is_read_committed_snapshot_on AS int), CAST(d.delayed_durability AS int),
+        CAST(d.compatibility_level AS int)
     FROM sys.databases AS d WHERE d.name = DB_NAME()"""
 _AZURE = 5
+_OLDEST_LEVEL = 140
 _ALLOWED, _FORCED = 1, 2
 
 
@@ -33,11 +35,17 @@ def facts(connection: Connection, address: Address) -> dict[str, str]:
 def _settings(connection: Connection) -> dict[str, str]:
     [rows] = connection.execute(_DATABASE)
     found: dict[str, str] = {}
-    for is_snapshot, durability in rows:
+    for is_snapshot, durability, level in rows:
         if not is_snapshot:
             found["warning isolation"] = (
-                "READ_COMMITTED_SNAPSHOT is off: heartbeats wait for transactions of handlers. As long as "
-                "nobody else is connected run: ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON"
+                "READ_COMMITTED_SNAPSHOT is off: a handler's long transaction stops the heartbeats of its "
+                "worker, whose jobs are then taken by others. While nobody else is connected run: "
+                "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON"
+            )
+        if level < _OLDEST_LEVEL:
+            found["warning compatibility"] = (
+                f"the database behaves as version {level} of the server, which lacks what is needed; run: "
+                f"ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {_OLDEST_LEVEL}"
             )
         if durability in (_ALLOWED, _FORCED):
             found["warning durability"] = (

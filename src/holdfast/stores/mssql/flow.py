@@ -10,6 +10,7 @@ from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.driver import Value
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import as_json, state_of
+from holdfast.stores.mssql.texts import stored, told
 
 _BEGIN_PUT = """
     DECLARE @ns int = ?;
@@ -64,7 +65,8 @@ _AWAITED = """
         SELECT d.held FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = @job
     ) AS s"""
 _BEFORE = """
-    SELECT TOP (?) job, state FROM holdfast.link WHERE ns = ? AND waiter = ? AND job > ? ORDER BY job"""
+    SELECT TOP (?) job, state FROM holdfast.link
+    WHERE ns = ? AND waiter = CAST(? AS char(36)) AND job > CAST(? AS char(36)) ORDER BY job"""
 _RELEASE = "EXEC holdfast.release_v1 ?, ?"
 _PROCEED = "EXEC holdfast.proceed_v1 ?, ?"
 _HALTED = "SELECT sequence, job FROM holdfast.halt WHERE ns = ? ORDER BY sequence"
@@ -90,15 +92,15 @@ class MssqlFlow:
             await self._write_alone(sql, *(value for limit in some for value in _values(limit)))
 
     async def remove(self, scope: Scope, name: str) -> None:
-        await self._write_alone(_REMOVE, scope.value, name)
+        await self._write_alone(_REMOVE, scope.value, stored(name))
 
     async def limits(self) -> list[LimitRecord]:
         rows = await self._database.rows(self._sql(_LIMITS), self._ns)
         return sorted((_limit(*row) for row in rows), key=lambda limit: (limit.scope, limit.name))
 
     async def usage(self, gates: Sequence[str]) -> list[Usage]:
-        told = as_json([_as_dict(n, gate) for n, gate in enumerate(gates)])
-        rows = await self._database.rows(self._sql(_USAGE), self._ns, told)
+        asked = as_json([_as_dict(n, stored(gate)) for n, gate in enumerate(gates)])
+        rows = await self._database.rows(self._sql(_USAGE), self._ns, asked)
         return [Usage(running=running, parked=parked) for running, parked in rows]
 
     async def awaited(self, job_id: str) -> Awaited | None:
@@ -117,11 +119,11 @@ class MssqlFlow:
         return bool(is_stored)
 
     async def proceed(self, sequence: str) -> None:
-        await self._write_alone(_PROCEED, sequence)
+        await self._write_alone(_PROCEED, stored(sequence))
 
     async def halted(self) -> dict[str, str]:
         rows = await self._database.rows(self._sql(_HALTED), self._ns)
-        return dict(rows)
+        return {told(sequence): job for sequence, job in rows}
 
     async def overdue(self, limit: int) -> list[str]:
         rows = await self._database.rows(self._sql(_OVERDUE), limit, self._ns)
@@ -148,7 +150,7 @@ def _as_dict(n: int, gate: str) -> dict[str, object]:
 def _values(limit: LimitRecord) -> tuple[Value, ...]:
     return (
         limit.scope.value,
-        limit.name,
+        stored(limit.name),
         limit.concurrency,
         limit.rate,
         limit.period,
@@ -172,7 +174,7 @@ def _limit(
 ) -> LimitRecord:
     return LimitRecord(
         scope=Scope(scope),
-        name=name,
+        name=told(name),
         concurrency=concurrency,
         rate=rate,
         period=period,

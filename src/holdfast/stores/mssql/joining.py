@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.model.errors import ConfigurationError, NotInTransaction
 from holdfast.stores.mssql.database import Transaction
-from holdfast.stores.mssql.driver import Row, Value, bound
+from holdfast.stores.mssql.driver import Fault, Row, Value, bound
 
 _DEPTH = 6
 _MARKS = {"mssql_python": "?", "pyodbc": "?", "pytds": "%s", "pymssql": "%s"}
@@ -33,6 +33,10 @@ def fetch_sync(connection: Any, sql: str, args: Sequence[Value]) -> list[list[Ro
         statement, kept = bound(sql, args, mark)
         cursor.execute(statement, tuple(_sent(found, value) for value in kept))
         return _result_sets(cursor)
+    except Exception as error:
+        if _mark(error) is not None:
+            raise Fault(str(error), number=getattr(error, "number", None) or None) from error
+        raise
     finally:
         cursor.close()
 

@@ -21,7 +21,10 @@ class Batch:
         held, texts = Bytes(), Texts()
         plain, _ = sorted_out(moves)
         at_once: set[int] = set() if joined else set(plain)
-        told = [_as_dict(n, move, held, texts, is_plain=n in at_once) for n, move in enumerate(moves)]
+        told = [
+            _as_dict(n, move, held, texts) | {"is_plain": n in at_once, "joined": joined}
+            for n, move in enumerate(moves)
+        ]
         self.moves = as_json(told) if told else None
         self.bytes = held.whole()
         self.texts = texts.whole()
@@ -31,7 +34,7 @@ def verdicts(letters: str) -> list[Verdict]:
     return [_VERDICTS[letter] for letter in letters]
 
 
-def _as_dict(n: int, move: Move, held: Bytes, texts: Texts, *, is_plain: bool) -> dict[str, Any]:
+def _as_dict(n: int, move: Move, held: Bytes, texts: Texts) -> dict[str, Any]:
     sources = move_sources(move.path, move.outcome is not None)
     told: dict[str, Any] = {
         "n": n,
@@ -49,7 +52,6 @@ def _as_dict(n: int, move: Move, held: Bytes, texts: Texts, *, is_plain: bool) -
         "error": texts.put(move.error),
         **held.put("result", move.result),
         "if_expired": move.if_expired,
-        "is_plain": is_plain,
     }
     if move.children:
         told["children"] = as_dicts(move.children, held, joined=True)

@@ -12,11 +12,12 @@ from holdfast.stores.mssql.rows import CODES
 from holdfast.stores.mssql.texts import stored
 
 _OURS = re.compile(r"\bholdfast\.")
+_USUAL = "holdfast"
 
 
 def rendered(sql: str, address: Address) -> str:
-    """The statement with the schema of this place."""
-    return _OURS.sub(f"{address.schema}.", sql)
+    """The statement with the schema of this place, whose name may be a word of the language."""
+    return sql if address.schema == _USUAL else _OURS.sub(f"[{address.schema}].", sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,12 @@ class Queries:
     forget: str = "EXEC holdfast.forget_v1 ?, ?"
     prune: str = "EXEC holdfast.prune_v1 ?, ?, ?"
     by_id: str = """SELECT * FROM holdfast.jobs
-        WHERE ns = ? AND id IN (SELECT value COLLATE Latin1_General_BIN2 FROM OPENJSON(?))"""
+        WHERE ns = ? AND id IN (
+            SELECT i.id COLLATE Latin1_General_BIN2 FROM OPENJSON(?) WITH (id char(36) '$') AS i)"""
     expired: str = """SELECT TOP (?) * FROM holdfast.live
         WHERE ns = ? AND worker IS NOT NULL AND lease_until <= holdfast.now_v1() ORDER BY lease_until, id"""
     history: str = """SELECT job, run, token, worker, started, finished, outcome, reason, error
-        FROM holdfast.attempt WHERE ns = ? AND job = ? ORDER BY token"""
+        FROM holdfast.attempt WHERE ns = ? AND job = CAST(? AS char(36)) ORDER BY token"""
     count: str = """DECLARE @ns int = ?;
         DECLARE @now bigint = holdfast.now_v1();
         SELECT queue, state, SUM(jobs), SUM(due), SUM(parked) FROM (
@@ -71,10 +73,7 @@ def found(known: Queries, ns: int, query: Query) -> tuple[str, list[Any]]:
         conditions += f" AND {condition}"
 
     if query.states:
-        add(
-            "CHARINDEX(CAST(state AS varchar(1)), ?) > 0",
-            "".join(str(CODES[state]) for state in query.states),
-        )
+        conditions = f" AND state IN ({', '.join(sorted(str(CODES[state]) for state in query.states))})"
     if query.queue is not None:
         add("queue = ?", stored(query.queue))
     if query.task is not None:
@@ -91,7 +90,7 @@ def found(known: Queries, ns: int, query: Query) -> tuple[str, list[Any]]:
     if query.due_before is not None:
         add("due < ?", query.due_before)
     if query.cursor is not None:
-        add("id < ?", query.cursor)
+        add("id < CAST(? AS char(36))", query.cursor)
     return known.find.format(source=_source(query), conditions=conditions), args
 
 

@@ -21,7 +21,7 @@ EXEC @got = sp_getapplock
     @Resource = 'holdfast.schema', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 600000;
 IF @got < 0
     THROW 50001, 'the schema is being changed by somebody else', 1;"""
-_SCHEMA = "IF SCHEMA_ID('{schema}') IS NULL EXEC('CREATE SCHEMA {schema}');"
+_SCHEMA = "IF SCHEMA_ID('{schema}') IS NULL EXEC('CREATE SCHEMA [{schema}]');"
 _LEDGER = """IF OBJECT_ID('holdfast.step') IS NULL
 CREATE TABLE holdfast.step (
     version int NOT NULL,

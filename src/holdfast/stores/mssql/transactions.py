@@ -24,7 +24,7 @@ from holdfast.stores.mssql.texts import stored
 
 _Statement: TypeAlias = tuple[str, list[Value]]
 
-_NAMESPACE = "SET NOCOUNT ON; DECLARE @ns int; EXEC holdfast.namespace_v1 ?, @ns OUTPUT; "
+_NAMESPACE = "DECLARE @ns int; EXEC holdfast.namespace_v1 ?, @ns OUTPUT; "
 _ADD = f"{_NAMESPACE}EXEC holdfast.add_v1 @ns, ?, ?"
 _MOVE = f"{_NAMESPACE}EXEC holdfast.move_in_v1 @ns, ?, ?, ?, ?"
 _APPEND = f"{_NAMESPACE}DECLARE @now bigint = holdfast.now_v1(); EXEC holdfast.append_v1 @ns, @now, ?, ?"

@@ -100,7 +100,7 @@ class FlowTransactionPromises(Promises):
         assert {job.id for job in freed} == {new.id, closing.id}
 
     @promise
-    async def test_blocking_code_has_the_same(self, case: Case) -> None:
+    async def test_blocking_code_makes_room_when_it_commits(self, case: Case) -> None:
         transactions = transactions_of(case)
         await case.flow.put([LimitRecord(scope=Scope.TASK, name=TASK, concurrency=1)])
         await case.jobs.add([new_job(), new_job()])

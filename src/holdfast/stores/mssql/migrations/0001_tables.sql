@@ -68,7 +68,6 @@ CREATE INDEX holdfast_job_later ON holdfast.job (ns, queue, due) WHERE ready = 0
 CREATE INDEX holdfast_job_leased ON holdfast.job (ns, worker, seq) WHERE worker IS NOT NULL;
 CREATE INDEX holdfast_job_parked ON holdfast.job (ns, gate, queue, task, priority, rank, id) WHERE gate IS NOT NULL;
 CREATE INDEX holdfast_job_turn ON holdfast.job (ns, sequence, place, id) WHERE sequence IS NOT NULL;
-CREATE INDEX holdfast_job_keyed ON holdfast.job (ns, limit_key) INCLUDE (worker) WHERE limit_key IS NOT NULL;
 CREATE INDEX holdfast_job_expires ON holdfast.job (ns, expires, id) INCLUDE (run, worker) WHERE expires IS NOT NULL;
 GO
 

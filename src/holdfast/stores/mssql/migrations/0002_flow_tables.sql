@@ -52,8 +52,8 @@ CREATE TABLE holdfast.link (
     state tinyint NULL,
     CONSTRAINT holdfast_link_pkey PRIMARY KEY CLUSTERED (ns, waiter, job)
 );
-CREATE INDEX holdfast_link_job ON holdfast.link (ns, job, waiter) WHERE state IS NULL;
-CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) WHERE state IS NULL;
+CREATE INDEX holdfast_link_job ON holdfast.link (ns, job, waiter) INCLUDE (state) WHERE state IS NULL;
+CREATE INDEX holdfast_link_pending ON holdfast.link (ns, waiter) INCLUDE (state) WHERE state IS NULL;
 CREATE INDEX holdfast_link_unmet ON holdfast.link (ns, waiter) WHERE state <> 3;
 GO
 

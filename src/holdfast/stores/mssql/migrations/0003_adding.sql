@@ -56,15 +56,19 @@ BEGIN
     DECLARE @until bigint = CASE WHEN @ttl > 0 THEN @now + @ttl END;
     DECLARE @found char(36);
     DECLARE @found_until bigint;
+    DECLARE @rounds int = 0;
     WHILE 1 = 1
     BEGIN
+        SET @rounds = @rounds + 1;
+        IF @rounds > 100
+            THROW 50002, 'this transaction does not see what others have committed: begin it with READ COMMITTED', 1;
         SET @holder = NULL;
         SET @found = NULL;
         BEGIN TRY
             INSERT INTO holdfast.job_key (ns, name, job, until)
             SELECT @ns, @key, @job, @until
             WHERE NOT EXISTS (
-                SELECT 1 FROM holdfast.job_key AS k WITH (UPDLOCK, HOLDLOCK) WHERE k.ns = @ns AND k.name = @key);
+                SELECT 1 FROM holdfast.job_key AS k WHERE k.ns = @ns AND k.name = @key);
             IF @@ROWCOUNT = 1
                 RETURN;
         END TRY
@@ -101,9 +105,13 @@ BEGIN
     DECLARE @ttl bigint;
     DECLARE @holder char(36);
     DECLARE @is_made bit;
+    DECLARE @rounds int = 0;
     SELECT @id = w.id, @key = w.job_key, @ttl = w.key_ttl FROM #new AS w WHERE w.n = @n;
     WHILE 1 = 1
     BEGIN
+        SET @rounds = @rounds + 1;
+        IF @rounds > 100
+            THROW 50002, 'this transaction does not see what others have committed: begin it with READ COMMITTED', 1;
         IF EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @id)
             OR EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = @id)
         BEGIN

@@ -29,7 +29,7 @@ BEGIN
         INSERT INTO holdfast.lease (ns, job, token, worker, until, started, changes, running)
         SELECT @ns, @job, @token, @worker, @until, @started, 1, 1
         WHERE NOT EXISTS (
-            SELECT 1 FROM holdfast.lease AS l WITH (UPDLOCK, HOLDLOCK) WHERE l.ns = @ns AND l.job = @job AND l.token = @token);
+            SELECT 1 FROM holdfast.lease AS l WHERE l.ns = @ns AND l.job = @job AND l.token = @token);
         SET @is_new = @@ROWCOUNT;
     END TRY
     BEGIN CATCH
@@ -50,7 +50,7 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
-    UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+    UPDATE holdfast.lease WITH (UPDLOCK, ROWLOCK) SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
     IF @@ROWCOUNT = 0
     BEGIN
         BEGIN TRY
@@ -61,7 +61,8 @@ BEGIN
         BEGIN CATCH
             IF ERROR_NUMBER() NOT IN (2601, 2627)
                 THROW;
-            UPDATE holdfast.lease SET worker = worker WHERE ns = @ns AND job = @job AND token = @token;
+            UPDATE holdfast.lease WITH (UPDLOCK, ROWLOCK) SET worker = worker
+            WHERE ns = @ns AND job = @job AND token = @token;
         END CATCH
     END
 END
@@ -95,6 +96,7 @@ BEGIN
     DECLARE @outcome varchar(20);
     DECLARE @elapsed bigint;
     DECLARE @if_expired bit;
+    DECLARE @joined bit;
     DECLARE @children nvarchar(max);
     DECLARE @events nvarchar(max);
     DECLARE @holder nvarchar(200);
@@ -106,28 +108,30 @@ BEGIN
     DECLARE @limit_key nvarchar(200);
     DECLARE @sequence nvarchar(200);
     DECLARE @key nvarchar(200);
+    DECLARE @is_had bit = 1;
     DECLARE @is_fit bit = 0;
     SELECT
         @job = m.job, @token = m.token, @sources = m.sources, @to = m.to_state, @outcome = m.outcome, @elapsed = m.elapsed,
-        @if_expired = m.if_expired, @children = m.children, @events = m.events
+        @if_expired = m.if_expired, @joined = m.joined, @children = m.children, @events = m.events
     FROM #move AS m WHERE m.n = @n;
     UPDATE #move SET verdict = 'r' WHERE n = @n;
     IF @if_expired = 1
     BEGIN
-        UPDATE j SET seq = j.seq
-        FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-        WHERE j.ns = @ns AND j.id = @job AND j.token = @token AND j.worker IS NOT NULL;
-        IF @@ROWCOUNT > 0
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
+        SET @is_had = @@ROWCOUNT;
+        IF @is_had = 1
             EXEC holdfast.hold_lease_v1 @ns, @job, @token;
     END
     ELSE IF @outcome IS NOT NULL
-        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
     SELECT
         @holder = v.worker, @state = v.state, @until = v.lease_until, @started = COALESCE(v.started, @now - @elapsed),
         @queue = v.queue, @task = v.task, @limit_key = v.limit_key, @sequence = v.sequence, @key = v.job_key,
         @is_fit = CASE
             WHEN CHARINDEX(CAST(v.state AS varchar(1)), @sources) = 0 THEN 0
-            WHEN @if_expired = 1 AND v.lease_until > @now THEN 0
+            WHEN @if_expired = 1 AND (@is_had = 0 OR v.lease_until > @now) THEN 0
             WHEN @if_expired = 0 AND v.worker <> @worker COLLATE Latin1_General_BIN2 THEN 0
             WHEN @outcome IS NULL AND v.lease_until <= @now THEN 0
             ELSE 1 END
@@ -195,7 +199,10 @@ BEGIN
             DELETE FROM holdfast.job_key
             WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
     END
-    EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+    -- In a transaction of others always: when it commits, something may wait for this that does not yet.
+    IF @joined = 1
+        OR EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
+        EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
     EXEC holdfast.add_children_v1 @ns, @now, @children, @bytes;
     IF @events IS NOT NULL
         EXEC holdfast.append_v1 @ns, @now, @events, @bytes;
@@ -226,7 +233,7 @@ CREATE PROCEDURE holdfast.note_gone_v1 @ns int
 AS
 BEGIN
     SET NOCOUNT ON;
-    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
         INSERT INTO holdfast.note (ns, job, is_new, queue, task, limit_key, sequence)
         SELECT @ns, g.id, 0, g.queue, g.task, g.limit_key, g.sequence FROM #gone AS g;
 END
@@ -237,21 +244,13 @@ CREATE PROCEDURE holdfast.complete_v1 @ns int, @worker nvarchar(200), @now bigin
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT OFF;
     SELECT TOP (0) * INTO #gone FROM holdfast.job;
-    BEGIN TRY
-        DELETE FROM j
-        OUTPUT deleted.* INTO #gone
-        FROM holdfast.job AS j WITH (ROWLOCK)
-        INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
-        WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
-    END TRY
-    BEGIN CATCH
-        -- One of them is locked for long; the others are then done one by one.
-        IF ERROR_NUMBER() <> 1222
-            THROW;
-        RETURN;
-    END CATCH
+    -- Those that somebody has are done one by one.
+    DELETE FROM j
+    OUTPUT deleted.* INTO #gone
+    FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
+    WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
     INSERT INTO holdfast.done (
         ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version, token,
         lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, result, limit_key,
@@ -271,9 +270,10 @@ BEGIN
     FROM #gone AS g
     INNER JOIN holdfast.done AS d ON d.ns = g.ns AND d.id = g.id;
     INSERT INTO holdfast.tally (ns, queue, state, jobs) SELECT g.ns, g.queue, 3, COUNT(*) FROM #gone AS g GROUP BY g.ns, g.queue;
-    DELETE FROM holdfast.job_key
-    WHERE ns = @ns AND (until IS NULL OR until <= @now) AND name IN (SELECT g.job_key FROM #gone AS g)
-        AND job IN (SELECT g.id FROM #gone AS g);
+    IF EXISTS (SELECT 1 FROM #gone AS g WHERE g.job_key IS NOT NULL)
+        DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        WHERE ns = @ns AND (until IS NULL OR until <= @now) AND name IN (SELECT g.job_key FROM #gone AS g)
+            AND job IN (SELECT g.id FROM #gone AS g);
     UPDATE #move SET verdict = 'a'
     WHERE is_plain = 1 AND EXISTS (SELECT 1 FROM #gone AS g WHERE g.id = #move.job AND g.token = #move.token);
     EXEC holdfast.note_gone_v1 @ns;
@@ -294,7 +294,7 @@ BEGIN
         SET @end = CHARINDEX(@mark COLLATE Latin1_General_BIN2, @texts COLLATE Latin1_General_BIN2, @at);
         IF @end IS NULL OR @end = 0
             RETURN;
-        INSERT INTO #text (n, value) VALUES (@n, SUBSTRING(@texts, @at, @end - @at));
+        INSERT INTO #text (n, value) VALUES (@n, SUBSTRING(@texts COLLATE Latin1_General_BIN2, @at, @end - @at));
         SET @n = @n + 1;
         SET @at = @end + 1;
     END
@@ -356,6 +356,7 @@ BEGIN
         result varbinary(max) NULL,
         if_expired bit NOT NULL,
         is_plain bit NOT NULL,
+        joined bit NOT NULL,
         children nvarchar(max) NULL,
         events nvarchar(max) NULL,
         verdict char(1) NULL
@@ -365,15 +366,16 @@ BEGIN
         EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #move (
         n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
-        is_plain, children, events)
+        is_plain, joined, children, events)
     SELECT
         j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, r.value,
-        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.children, j.events
+        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.joined, j.children, j.events
     FROM OPENJSON(@moves) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
         outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
         lost int '$.lost', suspect bit '$.suspect', reason int '$.reason', error int '$.error',
         result_at int '$.result_at', result_size int '$.result_size', if_expired bit '$.if_expired', is_plain bit '$.is_plain',
+        joined bit '$.joined',
         children nvarchar(max) '$.children' AS JSON, events nvarchar(max) '$.events' AS JSON
     ) AS j
     LEFT JOIN #text AS r ON r.n = j.reason

@@ -6,14 +6,21 @@ AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @got bit;
-    SET @flows = CASE WHEN EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns) THEN 1 ELSE 0 END;
+    SET @flows = CASE WHEN EXISTS (
+        SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns) THEN 1 ELSE 0 END;
     SET @is_late = 0;
     IF @flows = 0
     BEGIN
         EXEC holdfast.take_flow_v1 @ns, 'Shared', 1, @got OUTPUT;
-        IF @got = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WHERE f.ns = @ns)
+        IF @got = 1
+            AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
             RETURN;
         SET @flows = 1;
+        IF @got = 0
+        BEGIN
+            SET @is_late = 1;
+            RETURN;
+        END
     END
     EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 0
@@ -21,27 +28,28 @@ BEGIN
 END
 GO
 
--- Claims ready jobs of one queue in order, passing over those that somebody has; @got tells how many.
+-- Claims ready jobs of one queue in order, passing over those that somebody has; @got tells how many, @more whether there are
+-- others.
 CREATE PROCEDURE holdfast.claim_v1
     @ns int, @worker nvarchar(200), @seq bigint, @queue nvarchar(200), @turn int, @limit int, @lease bigint, @now bigint,
-    @got int OUTPUT
+    @got int OUTPUT, @more int OUTPUT
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @tries int = 5;
-    DECLARE @more int = 1;
     SET @got = 0;
-    -- Where those that somebody has are waited for, some may be gone then; others are looked for.
+    SET @more = 1;
+    -- Others may have taken some of those that were found.
     WHILE @tries > 0 AND @more > 0 AND @got < @limit
     BEGIN
-        UPDATE holdfast.job WITH (ROWLOCK) SET
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET
             state = 1, ready = NULL, run = run + 1, version = version + 1,
             token = CASE WHEN token >= @now THEN token + 1 ELSE @now END, worker = @worker, seq = @seq,
             lease_until = @now + COALESCE(lease, @lease), started = NULL, reason = NULL, progress = NULL, progress_note = NULL
         OUTPUT inserted.id, @turn INTO #claimed (id, turn)
         WHERE ns = @ns AND ready = 1 AND id IN (
             SELECT TOP (@limit - @got) i.id
-            FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
             WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 1 AND i.sequence IS NULL AND i.task IN (SELECT t.name FROM #task AS t)
             ORDER BY i.priority, i.rank, i.id);
         SET @got = @got + @@ROWCOUNT;
@@ -60,10 +68,10 @@ CREATE PROCEDURE holdfast.promote_v1 @ns int, @queue nvarchar(200), @now bigint
 AS
 BEGIN
     SET NOCOUNT ON;
-    UPDATE holdfast.job WITH (ROWLOCK) SET ready = 1
+    UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET ready = 1
     WHERE ns = @ns AND ready = 0 AND id IN (
         SELECT TOP (2000) i.id
-        FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+        FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
         WHERE i.ns = @ns AND i.queue = @queue AND i.ready = 0 AND i.due <= @now
         ORDER BY i.due);
 END
@@ -86,6 +94,8 @@ BEGIN
     DECLARE @verdicts varchar(max) = '';
     DECLARE @left int = @limit;
     DECLARE @got int;
+    DECLARE @more int = 0;
+    DECLARE @is_cut bit = 0;
     DECLARE @turn int;
     DECLARE @queue nvarchar(200);
     DECLARE @next bigint;
@@ -135,18 +145,21 @@ BEGIN
                     IF @flows = 1
                         EXEC holdfast.claim_flow_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
                     ELSE
-                        EXEC holdfast.claim_v1 @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT;
+                        EXEC holdfast.claim_v1
+                            @ns, @worker, @seq, @queue, @turn, @left, @lease, @now, @got OUTPUT, @more OUTPUT;
                     SET @left = @left - @got;
+                    IF @left > 0 AND @more > 0
+                        SET @is_cut = 1;
                 END
                 SELECT @turn = MIN(w.turn) FROM #wanted AS w WHERE w.paused = 0 AND w.turn > @turn;
             END
             SELECT @next = MIN(j.due) - @now
-            FROM holdfast.job AS j
+            FROM holdfast.job AS j WITH (READPAST, READCOMMITTEDLOCK)
             INNER JOIN #wanted AS w ON w.name = j.queue AND w.paused = 0
             WHERE j.ns = @ns AND j.ready = 0;
             IF @next < 0
                 SET @next = 0;
-            IF @is_late = 1
+            IF @is_late = 1 OR @is_cut = 1
                 SET @next = 0;
             ELSE IF @flows = 1
             BEGIN
@@ -159,7 +172,7 @@ BEGIN
         FROM #claimed AS c
         INNER JOIN holdfast.live AS v ON v.ns = @ns AND v.id = c.id
         ORDER BY c.turn, v.priority, v.rank, v.id;
-        SELECT v.id, v.token FROM holdfast.live AS v
+        SELECT v.id, v.token FROM holdfast.live AS v WITH (READPAST, READCOMMITTEDLOCK)
         WHERE v.ns = @ns AND v.worker = @worker AND v.cancel_asked = 1 ORDER BY v.id;
         SELECT 1 AS kind, w.name FROM #wanted AS w WHERE w.paused = 1
         UNION ALL
@@ -167,7 +180,7 @@ BEGIN
         WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
         SELECT
             @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
-            CASE WHEN @freed > 0 AND @left = 0 THEN 1 ELSE 0 END AS freed;
+            CASE WHEN @freed > (SELECT COUNT(*) FROM #claimed) THEN 1 ELSE 0 END AS freed;
         COMMIT TRANSACTION;
     END TRY
     BEGIN CATCH

@@ -40,7 +40,7 @@ BEGIN
             started = COALESCE(l.started, @now - w.elapsed),
             running = CASE WHEN l.running = 1 OR w.elapsed IS NOT NULL THEN 1 ELSE 0 END,
             progress = CASE WHEN w.is_told = 1 THEN w.progress ELSE l.progress END,
-            progress_note = CASE WHEN w.is_told = 1 THEN w.note ELSE l.progress_note END
+            progress_note = CASE WHEN w.is_told = 1 THEN w.note COLLATE Latin1_General_BIN2 ELSE l.progress_note END
         FROM holdfast.lease AS l
         INNER JOIN #wish AS w ON w.job = l.job AND w.token = l.token
         WHERE l.ns = @ns AND l.worker = @worker AND l.until > @now;
@@ -72,7 +72,7 @@ BEGIN
             FROM #wish AS w
             INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.job AND j.token = w.token AND j.worker = @worker
             WHERE j.lease_until > @now AND NOT EXISTS (
-                SELECT 1 FROM holdfast.lease AS l WITH (UPDLOCK, HOLDLOCK)
+                SELECT 1 FROM holdfast.lease AS l
                 WHERE l.ns = @ns AND l.job = w.job AND l.token = w.token);
             SET @is_done = 1;
         END TRY
@@ -157,9 +157,9 @@ BEGIN
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
         SET LOCK_TIMEOUT 2000;
-        UPDATE holdfast.job SET seq = seq WHERE ns = @ns AND id = @job;
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
         IF @@ROWCOUNT = 0
-            UPDATE holdfast.done SET version = version WHERE ns = @ns AND id = @job;
+            UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
         SET @now = holdfast.now_v1();
         SELECT
             @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
@@ -231,7 +231,8 @@ BEGIN
             -- One that stays in the dead letter queue ends nothing.
             IF @state IN (0, 5) OR @to <> @state
             BEGIN
-                EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
+                IF @flows = 1
+                    EXEC holdfast.note_v1 @ns, @job, @old_queue, @task, @limit_key, @sequence;
                 IF @flows = 1 AND @is_late = 0
                 BEGIN
                     DECLARE @freed int;
@@ -309,7 +310,8 @@ BEGIN
         IF @queue IS NOT NULL AND @stays = 0
         BEGIN
             SET @now = holdfast.now_v1();
-            EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
+            IF @flows = 1
+                EXEC holdfast.note_v1 @ns, @job, @queue, @task, @limit_key, @sequence;
             IF @flows = 1 AND @is_late = 0
                 EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
         END
@@ -331,14 +333,13 @@ BEGIN
     SET LOCK_TIMEOUT 2000;
     DECLARE @now bigint;
     DECLARE @removed int;
-    DECLARE @upto bigint;
     CREATE TABLE #gone (
         id char(36) COLLATE Latin1_General_BIN2 NOT NULL, queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
         state tinyint NOT NULL);
     BEGIN TRY
         BEGIN TRANSACTION;
         SET @now = holdfast.now_v1();
-        DELETE FROM holdfast.done
+        DELETE FROM holdfast.done WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         OUTPUT deleted.id, deleted.queue, deleted.state INTO #gone (id, queue, state)
         WHERE ns = @ns AND state <> 6 AND finished < @now - @older_than AND id IN (
             SELECT TOP (@limit) d.id FROM holdfast.done AS d
@@ -348,10 +349,10 @@ BEGIN
         INSERT INTO holdfast.tally (ns, queue, state, jobs)
         SELECT @ns, g.queue, g.state, -COUNT(*) FROM #gone AS g GROUP BY g.queue, g.state;
         EXEC holdfast.forget_beside_v1 @ns;
-        DELETE FROM holdfast.job_key
+        DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND until <= @now
             AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
-        DELETE FROM holdfast.lease
+        DELETE FROM holdfast.lease WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND until < @now AND NOT EXISTS (
             SELECT 1 FROM holdfast.job AS j
             WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
@@ -374,7 +375,7 @@ BEGIN
     SET NOCOUNT ON;
     CREATE TABLE #summed (
         queue nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, state tinyint NOT NULL, jobs bigint NOT NULL);
-    DELETE FROM holdfast.tally
+    DELETE FROM holdfast.tally WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     OUTPUT deleted.queue, deleted.state, deleted.jobs INTO #summed (queue, state, jobs)
     WHERE ns = @ns;
     INSERT INTO holdfast.tally (ns, queue, state, jobs)

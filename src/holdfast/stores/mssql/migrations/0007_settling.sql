@@ -182,10 +182,10 @@ BEGIN
         EXEC holdfast.room_v1 @ns, @now, @gate, @task, @room OUTPUT;
         SET @first = CASE
             WHEN @room IS NULL OR @room > @most_at_once THEN @most_at_once WHEN @room < 0 THEN 0 ELSE @room END;
-        UPDATE holdfast.job SET gate = NULL, ready = CASE WHEN due <= @now THEN 1 ELSE 0 END
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET gate = NULL, ready = CASE WHEN due <= @now THEN 1 ELSE 0 END
         WHERE ns = @ns AND gate = @gate AND id IN (
             SELECT TOP (@first) i.id
-            FROM holdfast.job AS i WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            FROM holdfast.job AS i WITH (READPAST, READCOMMITTEDLOCK)
             WHERE i.ns = @ns AND i.gate = @gate AND i.queue = @queue AND i.task = @task
             ORDER BY i.priority, i.rank, i.id);
         SET @freed = @freed + @@ROWCOUNT;
@@ -412,7 +412,7 @@ BEGIN
             INSERT INTO holdfast.fair (ns, queue, fair_key, last)
             SELECT @ns, @queue, @key, -9000000000000000000
             WHERE NOT EXISTS (
-                SELECT 1 FROM holdfast.fair AS f WITH (UPDLOCK, HOLDLOCK)
+                SELECT 1 FROM holdfast.fair AS f
                 WHERE f.ns = @ns AND f.queue = @queue AND f.fair_key = @key);
         END TRY
         BEGIN CATCH

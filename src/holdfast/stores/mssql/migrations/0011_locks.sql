@@ -98,51 +98,56 @@ BEGIN
     DECLARE @before bigint;
     DECLARE @elsewhere int = 0;
     DECLARE @after bigint = 0;
-    BEGIN TRANSACTION;
-    EXEC holdfast.lock_enter_v1 @ns, @name;
-    -- Read when the row is had: a renewal that was under way may have begun before the end of the lease.
-    SET @now = holdfast.now_v1();
-    SELECT @held = k.owner, @token = k.token, @until = k.until, @elsewhere = CASE WHEN k.mark = @mark THEN 0 ELSE 1 END
-    FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name AND k.until > @now;
-    IF @held = @owner COLLATE Latin1_General_BIN2
-    BEGIN
-        UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
-        WHERE ns = @ns AND name = @name;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.lock_enter_v1 @ns, @name;
+        -- Read when the row is had: a renewal that was under way may have begun before the end of the lease.
+        SET @now = holdfast.now_v1();
+        SELECT @held = k.owner, @token = k.token, @until = k.until, @elsewhere = CASE WHEN k.mark = @mark THEN 0 ELSE 1 END
+        FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name AND k.until > @now;
+        IF @held = @owner COLLATE Latin1_General_BIN2
+        BEGIN
+            UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
+            WHERE ns = @ns AND name = @name;
+            COMMIT TRANSACTION;
+            SELECT @token AS token, @after AS after;
+            RETURN;
+        END
+        SET @token = NULL;
+        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND until <= @now;
+        SELECT @arrival = l.arrival FROM holdfast.lock_line AS l WHERE l.ns = @ns AND l.name = @name AND l.owner = @owner;
+        SELECT @before = MAX(l.until), @elsewhere = @elsewhere + COUNT(CASE WHEN l.mark <> @mark THEN 1 END)
+        FROM holdfast.lock_line AS l
+        WHERE l.ns = @ns AND l.name = @name AND (@arrival IS NULL OR l.arrival < @arrival);
+        IF @held IS NULL AND @before IS NULL
+        BEGIN
+            DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
+            EXEC holdfast.lock_token_v1 @ns, @now, @token OUTPUT;
+            UPDATE holdfast.lock SET owner = @owner, token = @token, until = @now + @ttl, mark = @mark
+            WHERE ns = @ns AND name = @name;
+        END
+        ELSE
+        BEGIN
+            IF @arrival IS NOT NULL AND @place > 0
+                UPDATE holdfast.lock_line SET until = @now + @place WHERE ns = @ns AND name = @name AND owner = @owner;
+            ELSE IF @place > 0
+                INSERT INTO holdfast.lock_line (ns, name, owner, mark, until) VALUES (@ns, @name, @owner, @mark, @now + @place);
+            SET @after = CASE WHEN @before IS NULL OR @until > @before THEN @until ELSE @before END - @now;
+            IF @elsewhere > 0 AND @after > @deaf
+                SET @after = @deaf;
+        END
         COMMIT TRANSACTION;
+        -- What ended long ago and nobody asks for, each by itself and with nothing held: nobody waits for this.
+        IF @token IS NOT NULL
+        BEGIN
+            DELETE TOP (2) FROM holdfast.lock WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
+            DELETE TOP (2) FROM holdfast.lock_line WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
+        END
         SELECT @token AS token, @after AS after;
-        RETURN;
-    END
-    SET @token = NULL;
-    DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND until <= @now;
-    SELECT @arrival = l.arrival FROM holdfast.lock_line AS l WHERE l.ns = @ns AND l.name = @name AND l.owner = @owner;
-    SELECT @before = MAX(l.until), @elsewhere = @elsewhere + COUNT(CASE WHEN l.mark <> @mark THEN 1 END)
-    FROM holdfast.lock_line AS l
-    WHERE l.ns = @ns AND l.name = @name AND (@arrival IS NULL OR l.arrival < @arrival);
-    IF @held IS NULL AND @before IS NULL
-    BEGIN
-        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
-        EXEC holdfast.lock_token_v1 @ns, @now, @token OUTPUT;
-        UPDATE holdfast.lock SET owner = @owner, token = @token, until = @now + @ttl, mark = @mark
-        WHERE ns = @ns AND name = @name;
-    END
-    ELSE
-    BEGIN
-        IF @arrival IS NOT NULL AND @place > 0
-            UPDATE holdfast.lock_line SET until = @now + @place WHERE ns = @ns AND name = @name AND owner = @owner;
-        ELSE IF @place > 0
-            INSERT INTO holdfast.lock_line (ns, name, owner, mark, until) VALUES (@ns, @name, @owner, @mark, @now + @place);
-        SET @after = CASE WHEN @before IS NULL OR @until > @before THEN @until ELSE @before END - @now;
-        IF @elsewhere > 0 AND @after > @deaf
-            SET @after = @deaf;
-    END
-    COMMIT TRANSACTION;
-    -- What ended long ago and nobody asks for, each by itself and with nothing held: nobody waits for this.
-    IF @token IS NOT NULL
-    BEGIN
-        DELETE TOP (2) FROM holdfast.lock WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
-        DELETE TOP (2) FROM holdfast.lock_line WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) WHERE until <= @now - 60000000;
-    END
-    SELECT @token AS token, @after AS after;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -174,26 +179,31 @@ BEGIN
     FROM OPENJSON(@holds) WITH (
         place int '$.place', name nvarchar(200) '$.name', owner nvarchar(300) '$.owner', token bigint '$.token', ttl bigint '$.ttl'
     ) AS h;
-    BEGIN TRANSACTION;
-    WHILE 1 = 1
-    BEGIN
-        SET @name = NULL;
-        SELECT @name = h.name, @owner = h.owner, @token = h.token, @ttl = h.ttl FROM #hold AS h WHERE h.turn = @turn;
-        IF @name IS NULL
-            BREAK;
-        UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token;
-        IF @@ROWCOUNT = 1
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        WHILE 1 = 1
         BEGIN
-            SET @now = holdfast.now_v1();
-            UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
-            WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token AND until > @now;
+            SET @name = NULL;
+            SELECT @name = h.name, @owner = h.owner, @token = h.token, @ttl = h.ttl FROM #hold AS h WHERE h.turn = @turn;
+            IF @name IS NULL
+                BREAK;
+            UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token;
             IF @@ROWCOUNT = 1
-                UPDATE #hold SET is_held = 1 WHERE turn = @turn;
+            BEGIN
+                SET @now = holdfast.now_v1();
+                UPDATE holdfast.lock SET until = CASE WHEN until > @now + @ttl THEN until ELSE @now + @ttl END
+                WHERE ns = @ns AND name = @name AND owner = @owner AND token = @token AND until > @now;
+                IF @@ROWCOUNT = 1
+                    UPDATE #hold SET is_held = 1 WHERE turn = @turn;
+            END
+            SET @turn = @turn + 1;
         END
-        SET @turn = @turn + 1;
-    END
-    COMMIT TRANSACTION;
-    SELECT h.place FROM #hold AS h WHERE h.is_held = 1;
+        COMMIT TRANSACTION;
+        SELECT h.place FROM #hold AS h WHERE h.is_held = 1;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -206,22 +216,27 @@ BEGIN
     DECLARE @now bigint;
     DECLARE @gone int = 0;
     DECLARE @next nvarchar(300);
-    BEGIN TRANSACTION;
-    EXEC holdfast.lock_enter_v1 @ns, @name;
-    SET @now = holdfast.now_v1();
-    IF @token IS NULL
-    BEGIN
-        DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
-        SET @gone = @@ROWCOUNT;
-    END
-    DELETE FROM holdfast.lock
-    WHERE ns = @ns AND name = @name AND owner = @owner AND (@token IS NULL OR token = @token);
-    SET @gone = @gone + @@ROWCOUNT;
-    DELETE FROM holdfast.lock WHERE ns = @ns AND name = @name AND until <= @now;
-    IF @gone > 0 AND NOT EXISTS (SELECT 1 FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name)
-        SELECT TOP (1) @next = l.owner FROM holdfast.lock_line AS l
-        WHERE l.ns = @ns AND l.name = @name AND l.until > @now ORDER BY l.arrival;
-    COMMIT TRANSACTION;
-    SELECT @next AS owner;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.lock_enter_v1 @ns, @name;
+        SET @now = holdfast.now_v1();
+        IF @token IS NULL
+        BEGIN
+            DELETE FROM holdfast.lock_line WHERE ns = @ns AND name = @name AND owner = @owner;
+            SET @gone = @@ROWCOUNT;
+        END
+        DELETE FROM holdfast.lock
+        WHERE ns = @ns AND name = @name AND owner = @owner AND (@token IS NULL OR token = @token);
+        SET @gone = @gone + @@ROWCOUNT;
+        DELETE FROM holdfast.lock WHERE ns = @ns AND name = @name AND until <= @now;
+        IF @gone > 0 AND NOT EXISTS (SELECT 1 FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name = @name)
+            SELECT TOP (1) @next = l.owner FROM holdfast.lock_line AS l
+            WHERE l.ns = @ns AND l.name = @name AND l.until > @now ORDER BY l.arrival;
+        COMMIT TRANSACTION;
+        SELECT @next AS owner;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO

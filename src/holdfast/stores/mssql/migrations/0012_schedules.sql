@@ -179,29 +179,34 @@ BEGIN
     SET XACT_ABORT ON;
     DECLARE @now bigint;
     DECLARE @refused nvarchar(max);
-    BEGIN TRANSACTION;
-    IF @lock IS NOT NULL
-    BEGIN
-        -- Until the commit nobody can take, free or renew the lock.
-        UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
-        SET @now = holdfast.now_v1();
-        IF NOT EXISTS (
-            SELECT 1 FROM holdfast.lock AS k
-            WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        IF @lock IS NOT NULL
         BEGIN
-            COMMIT TRANSACTION;
-            SELECT @refused AS refused;
-            RETURN;
+            -- Until the commit nobody can take, free or renew the lock.
+            UPDATE holdfast.lock SET turns = turns + 1 WHERE ns = @ns AND name = @lock AND owner = @owner AND token = @token;
+            SET @now = holdfast.now_v1();
+            IF NOT EXISTS (
+                SELECT 1 FROM holdfast.lock AS k
+                WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
+            BEGIN
+                COMMIT TRANSACTION;
+                SELECT @refused AS refused;
+                RETURN;
+            END
         END
-    END
-    SET @now = holdfast.now_v1();
-    IF @hasty = 1
-        SET LOCK_TIMEOUT 10;
-    ELSE
-        SET LOCK_TIMEOUT 1000;
-    EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
-    COMMIT TRANSACTION;
-    SELECT @refused AS refused;
+        SET @now = holdfast.now_v1();
+        IF @hasty = 1
+            SET LOCK_TIMEOUT 10;
+        ELSE
+            SET LOCK_TIMEOUT 1000;
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
+        COMMIT TRANSACTION;
+        SELECT @refused AS refused;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 

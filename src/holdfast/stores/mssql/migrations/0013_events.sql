@@ -85,11 +85,16 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    BEGIN TRANSACTION;
-    EXEC holdfast.append_v1 @ns, NULL, @events, @events_bytes;
-    IF @jobs IS NOT NULL
-        EXEC holdfast.add_v1 @ns, @jobs, @jobs_bytes;
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.append_v1 @ns, NULL, @events, @events_bytes;
+        IF @jobs IS NOT NULL
+            EXEC holdfast.add_v1 @ns, @jobs, @jobs_bytes;
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -132,40 +137,45 @@ BEGIN
         size bigint NOT NULL,
         copy bigint NOT NULL
     );
-    BEGIN TRANSACTION;
-    EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
-    INSERT INTO #taken (n, size, copy)
-    SELECT f.n, f.size, ROW_NUMBER() OVER (PARTITION BY f.id ORDER BY f.n)
-    FROM (
-        SELECT TOP (@limit) o.n, o.id, DATALENGTH(o.data) AS size
-        FROM holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
-        WHERE o.ns = @ns ORDER BY o.n
-    ) AS f;
-    SET @more = CASE WHEN @@ROWCOUNT >= @limit THEN 1 ELSE 0 END;
-    SELECT @full = MIN(s.n)
-    FROM (SELECT t.n, SUM(t.size) OVER (ORDER BY t.n ROWS UNBOUNDED PRECEDING) AS size FROM #taken AS t) AS s
-    WHERE s.size >= @most;
-    IF @full IS NOT NULL
-    BEGIN
-        DELETE FROM #taken WHERE n > @full;
-        SET @more = 1;
-    END
-    INSERT INTO holdfast.event (ns, position, at, version, id, topic, type, aggregate, data, headers)
-    SELECT
-        @ns, @last + ROW_NUMBER() OVER (ORDER BY o.n), o.at,
-        CASE WHEN o.aggregate IS NOT NULL THEN ROW_NUMBER() OVER (PARTITION BY o.topic, o.aggregate ORDER BY o.n) + COALESCE(
-            (SELECT TOP (1) e.version FROM holdfast.event AS e
-            WHERE e.ns = @ns AND e.topic = o.topic AND e.aggregate = o.aggregate ORDER BY e.position DESC),
-            (SELECT f.version FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = o.topic), 0) END,
-        o.id, o.topic, o.type, o.aggregate, o.data, o.headers
-    FROM #taken AS t
-    INNER JOIN holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) ON o.ns = @ns AND o.n = t.n
-    WHERE t.copy = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.id = o.id);
-    SET @placed = @@ROWCOUNT;
-    UPDATE holdfast.event_head SET last = @last + @placed WHERE ns = @ns;
-    DELETE FROM holdfast.outbox WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
-    WHERE ns = @ns AND n IN (SELECT t.n FROM #taken AS t);
-    COMMIT TRANSACTION;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
+        INSERT INTO #taken (n, size, copy)
+        SELECT f.n, f.size, ROW_NUMBER() OVER (PARTITION BY f.id ORDER BY f.n)
+        FROM (
+            SELECT TOP (@limit) o.n, o.id, DATALENGTH(o.data) AS size
+            FROM holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
+            WHERE o.ns = @ns ORDER BY o.n
+        ) AS f;
+        SET @more = CASE WHEN @@ROWCOUNT >= @limit THEN 1 ELSE 0 END;
+        SELECT @full = MIN(s.n)
+        FROM (SELECT t.n, SUM(t.size) OVER (ORDER BY t.n ROWS UNBOUNDED PRECEDING) AS size FROM #taken AS t) AS s
+        WHERE s.size >= @most;
+        IF @full IS NOT NULL
+        BEGIN
+            DELETE FROM #taken WHERE n > @full;
+            SET @more = 1;
+        END
+        INSERT INTO holdfast.event (ns, position, at, version, id, topic, type, aggregate, data, headers)
+        SELECT
+            @ns, @last + ROW_NUMBER() OVER (ORDER BY o.n), o.at,
+            CASE WHEN o.aggregate IS NOT NULL THEN ROW_NUMBER() OVER (PARTITION BY o.topic, o.aggregate ORDER BY o.n) + COALESCE(
+                (SELECT TOP (1) e.version FROM holdfast.event AS e
+                WHERE e.ns = @ns AND e.topic = o.topic AND e.aggregate = o.aggregate ORDER BY e.position DESC),
+                (SELECT f.version FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = o.topic), 0) END,
+            o.id, o.topic, o.type, o.aggregate, o.data, o.headers
+        FROM #taken AS t
+        INNER JOIN holdfast.outbox AS o WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK) ON o.ns = @ns AND o.n = t.n
+        WHERE t.copy = 1 AND NOT EXISTS (SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.id = o.id);
+        SET @placed = @@ROWCOUNT;
+        UPDATE holdfast.event_head SET last = @last + @placed WHERE ns = @ns;
+        DELETE FROM holdfast.outbox WITH (READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE ns = @ns AND n IN (SELECT t.n FROM #taken AS t);
+        COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO
 
@@ -254,46 +264,51 @@ BEGIN
         aggregate nvarchar(401) COLLATE Latin1_General_BIN2 NOT NULL
     );
     EXEC holdfast.sequence_all_v1 @ns, 2147483647, @last OUTPUT;
-    BEGIN TRANSACTION;
-    EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
-    SET @before = holdfast.now_v1() - @older_than;
-    SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns;
-    WHILE @topic IS NOT NULL
-    BEGIN
-        SET @upto = @last;
-        SELECT @upto = p.upto FROM OPENJSON(@passed) WITH (topic nvarchar(200) '$.topic', upto bigint '$.upto') AS p
-        WHERE p.topic COLLATE Latin1_General_BIN2 = @topic;
-        INSERT INTO #old (position)
-        SELECT s.position FROM (
-            SELECT
-                i.position,
-                MIN(CASE WHEN i.at < @before THEN 1 ELSE 0 END) OVER (ORDER BY i.position ROWS UNBOUNDED PRECEDING) AS is_old
-            FROM (
-                SELECT TOP (@limit) e.position, e.at FROM holdfast.event AS e
-                WHERE e.ns = @ns AND e.topic = @topic AND e.position <= @upto ORDER BY e.position
-            ) AS i
-        ) AS s
-        WHERE s.is_old = 1;
-        SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic > @topic;
-    END
-    DELETE FROM #old WHERE position NOT IN (SELECT TOP (@limit) o.position FROM #old AS o ORDER BY o.position);
-    INSERT INTO #gone (topic, aggregate, version)
-    SELECT e.topic, e.aggregate, MAX(e.version) FROM #old AS o
-    INNER JOIN holdfast.event AS e ON e.ns = @ns AND e.position = o.position
-    WHERE e.aggregate IS NOT NULL
-    GROUP BY e.topic, e.aggregate;
-    DELETE FROM holdfast.event WHERE ns = @ns AND position IN (SELECT o.position FROM #old AS o);
-    SET @removed = @@ROWCOUNT;
-    DELETE FROM #gone WHERE EXISTS (
-        SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic = #gone.topic AND e.aggregate = #gone.aggregate);
-    INSERT INTO holdfast.event_floor (ns, topic, version)
-    SELECT DISTINCT @ns, g.topic, 0 FROM #gone AS g
-    WHERE NOT EXISTS (SELECT 1 FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = g.topic);
-    UPDATE f SET version = m.version
-    FROM holdfast.event_floor AS f
-    INNER JOIN (SELECT g.topic, MAX(g.version) AS version FROM #gone AS g GROUP BY g.topic) AS m ON m.topic = f.topic
-    WHERE f.ns = @ns AND f.version < m.version;
-    COMMIT TRANSACTION;
-    SELECT @removed AS removed;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.event_enter_v1 @ns, @last OUTPUT;
+        SET @before = holdfast.now_v1() - @older_than;
+        SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns;
+        WHILE @topic IS NOT NULL
+        BEGIN
+            SET @upto = @last;
+            SELECT @upto = p.upto FROM OPENJSON(@passed) WITH (topic nvarchar(200) '$.topic', upto bigint '$.upto') AS p
+            WHERE p.topic COLLATE Latin1_General_BIN2 = @topic;
+            INSERT INTO #old (position)
+            SELECT s.position FROM (
+                SELECT
+                    i.position,
+                    MIN(CASE WHEN i.at < @before THEN 1 ELSE 0 END) OVER (ORDER BY i.position ROWS UNBOUNDED PRECEDING) AS is_old
+                FROM (
+                    SELECT TOP (@limit) e.position, e.at FROM holdfast.event AS e
+                    WHERE e.ns = @ns AND e.topic = @topic AND e.position <= @upto ORDER BY e.position
+                ) AS i
+            ) AS s
+            WHERE s.is_old = 1;
+            SELECT @topic = MIN(e.topic) FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic > @topic;
+        END
+        DELETE FROM #old WHERE position NOT IN (SELECT TOP (@limit) o.position FROM #old AS o ORDER BY o.position);
+        INSERT INTO #gone (topic, aggregate, version)
+        SELECT e.topic, e.aggregate, MAX(e.version) FROM #old AS o
+        INNER JOIN holdfast.event AS e ON e.ns = @ns AND e.position = o.position
+        WHERE e.aggregate IS NOT NULL
+        GROUP BY e.topic, e.aggregate;
+        DELETE FROM holdfast.event WHERE ns = @ns AND position IN (SELECT o.position FROM #old AS o);
+        SET @removed = @@ROWCOUNT;
+        DELETE FROM #gone WHERE EXISTS (
+            SELECT 1 FROM holdfast.event AS e WHERE e.ns = @ns AND e.topic = #gone.topic AND e.aggregate = #gone.aggregate);
+        INSERT INTO holdfast.event_floor (ns, topic, version)
+        SELECT DISTINCT @ns, g.topic, 0 FROM #gone AS g
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast.event_floor AS f WHERE f.ns = @ns AND f.topic = g.topic);
+        UPDATE f SET version = m.version
+        FROM holdfast.event_floor AS f
+        INNER JOIN (SELECT g.topic, MAX(g.version) AS version FROM #gone AS g GROUP BY g.topic) AS m ON m.topic = f.topic
+        WHERE f.ns = @ns AND f.version < m.version;
+        COMMIT TRANSACTION;
+        SELECT @removed AS removed;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
 END
 GO

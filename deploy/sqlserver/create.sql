@@ -944,6 +944,16 @@ BEGIN
 END
 GO
 
+INSERT INTO holdfast.step (version, name, min_client) VALUES (4, '0004_moving', 1);
+GO
+
+SET NOEXEC OFF;
+GO
+
+-- 0005_moves
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 5) SET NOEXEC ON;
+GO
+
 -- Notes that the jobs of #gone ended, where something may have waited for that.
 CREATE PROCEDURE holdfast.note_gone_v1 @ns int
 AS
@@ -1126,14 +1136,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (4, '0004_moving', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (5, '0005_moves', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0005_ticking
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 5) SET NOEXEC ON;
+-- 0006_ticking
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 6) SET NOEXEC ON;
 GO
 
 -- Enters a call that may end or claim jobs: takes the flow lock, shared where nothing is held back, alone where something may
@@ -1326,14 +1336,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (5, '0005_ticking', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (6, '0006_ticking', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0006_changing
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 6) SET NOEXEC ON;
+-- 0007_changing
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 7) SET NOEXEC ON;
 GO
 
 -- Prolongs leases; each job is asked for once. Gives for each, by n, whether it is held, held and asked to stop, or lost. Asks
@@ -1720,14 +1730,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (6, '0006_changing', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (7, '0007_changing', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0007_settling
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 7) SET NOEXEC ON;
+-- 0008_gates
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 8) SET NOEXEC ON;
 GO
 
 -- What holds jobs back beside their due time. Where a namespace stands in flowing, whoever claims jobs, or settles what ended,
@@ -1960,6 +1970,16 @@ BEGIN
 END
 GO
 
+INSERT INTO holdfast.step (version, name, min_client) VALUES (8, '0008_gates', 1);
+GO
+
+SET NOEXEC OFF;
+GO
+
+-- 0009_settling
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 9) SET NOEXEC ON;
+GO
+
 -- Frees the job whose turn it is in a sequence. Passes over what somebody has: whoever is freed too early meets the claim.
 CREATE PROCEDURE holdfast.call_v1 @ns int, @now bigint, @sequence nvarchar(200), @freed int OUTPUT
 AS
@@ -2130,6 +2150,16 @@ BEGIN
 END
 GO
 
+INSERT INTO holdfast.step (version, name, min_client) VALUES (9, '0009_settling', 1);
+GO
+
+SET NOEXEC OFF;
+GO
+
+-- 0010_entering
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 10) SET NOEXEC ON;
+GO
+
 -- Makes sure that a fair key stands in a queue, and keeps others who add jobs of it waiting.
 CREATE PROCEDURE holdfast.keep_fair_v1 @ns int, @queue nvarchar(200), @key nvarchar(200)
 AS
@@ -2295,14 +2325,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (7, '0007_settling', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (10, '0010_entering', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0008_claiming
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 8) SET NOEXEC ON;
+-- 0011_claiming
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 11) SET NOEXEC ON;
 GO
 
 -- The gate that does not let a job through now; null if none holds it back.
@@ -2502,14 +2532,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (8, '0008_claiming', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (11, '0011_claiming', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0009_limits
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 9) SET NOEXEC ON;
+-- 0012_limits
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 12) SET NOEXEC ON;
 GO
 
 -- Marks the gates that a limit concerns, to be looked at by the next tick.
@@ -2699,14 +2729,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (9, '0009_limits', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (12, '0012_limits', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0010_fleet
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 10) SET NOEXEC ON;
+-- 0013_fleet
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 13) SET NOEXEC ON;
 GO
 
 -- Makes a worker known, or replaces what it said.
@@ -2763,14 +2793,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (10, '0010_fleet', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (13, '0013_fleet', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0011_locks
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 11) SET NOEXEC ON;
+-- 0014_locks
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 14) SET NOEXEC ON;
 GO
 
 -- Named locks: who holds each, under which token, until when, and the mark of where. A row that has ended says nothing, and is
@@ -3015,14 +3045,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (11, '0011_locks', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (14, '0014_locks', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0012_schedules
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 12) SET NOEXEC ON;
+-- 0015_schedules
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 15) SET NOEXEC ON;
 GO
 
 -- Recurring work. mark: of the last write. look_at: when to look at it. job: the one that it fired last; with waits it is to
@@ -3354,14 +3384,14 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (12, '0012_schedules', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (15, '0015_schedules', 1);
 GO
 
 SET NOEXEC OFF;
 GO
 
--- 0013_events
-IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 13) SET NOEXEC ON;
+-- 0016_events
+IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 16) SET NOEXEC ON;
 GO
 
 -- Events that have no position yet, in the order of n. Whoever appends one only adds a row and waits for nobody: that the
@@ -3678,7 +3708,7 @@ BEGIN
 END
 GO
 
-INSERT INTO holdfast.step (version, name, min_client) VALUES (13, '0013_events', 1);
+INSERT INTO holdfast.step (version, name, min_client) VALUES (16, '0016_events', 1);
 GO
 
 SET NOEXEC OFF;

@@ -13,7 +13,7 @@ from holdfast.stores.mssql.driver import Connection
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.roles import roles_as_sql
 
-CLIENT = 13
+CLIENT = 16
 """The schema version that this code is written for. It works with every later one that allows it."""
 
 _LOCK = """DECLARE @got int;

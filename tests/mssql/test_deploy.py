@@ -7,6 +7,7 @@ import msgspec
 from holdfast import Holdfast, every
 from holdfast.model.plan import ScheduleInfo, decode
 from holdfast.model.scheduling import ScheduleRecord
+from holdfast.stores.mssql.schema import steps
 from tests.mssql.tsql import calls, procedures, unparsable
 from tools.write_sqlserver import FOLDER, create_sql, seed_sql
 

@@ -10,7 +10,7 @@ _DATABASE = """SELECT CAST(d.is_read_committed_snapshot_on AS int), CAST(d.delay
         CAST(d.compatibility_level AS int)
     FROM sys.databases AS d WHERE d.name = DB_NAME()"""
 _AZURE = 5
-_OLDEST_LEVEL = 140
+_OLDEST_LEVEL = 130
 _ALLOWED, _FORCED = 1, 2
 
 

@@ -17,6 +17,7 @@ from holdfast.model.timing import EPOCH, SECOND
 from holdfast.store import Store
 from holdfast.stores import open_store
 from tests.engine.faulty import Faults, FaultySession, FaultyStore
+from tests.servers.ltdl import provide_ltdl
 
 SQLSERVER = "HOLDFAST_TEST_SQLSERVER"
 STORES = ("memory", "sqlite", "postgres", "redis", *(["sqlserver"] if os.environ.get(SQLSERVER) else []))
@@ -62,6 +63,7 @@ def _url(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
     if store == "sqlite":
         return f"sqlite:///{folder}/jobs.db"
     if store == "sqlserver":
+        provide_ltdl()
         return os.environ[SQLSERVER]
     fixtures = {"postgres": "postgres_url", "redis": "redis_url"}
     found: str = request.getfixturevalue(fixtures[store])

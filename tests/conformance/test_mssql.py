@@ -25,6 +25,9 @@ from holdfast.testing.conformance.flow_machine import FlowMachine
 from holdfast.testing.conformance.machine import ComparedMachine
 from tests.mssql.server import URL, place
 
+# A server that compiles procedures for each session is slow to begin with.
+pytestmark = pytest.mark.timeout(300)
+
 if URL:
 
     class TestMssql(

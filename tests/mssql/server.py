@@ -10,6 +10,7 @@ from holdfast.stores.mssql.driver import Connection
 from holdfast.stores.mssql.drivers import driver_named
 from holdfast.stores.mssql.schema import apply
 from holdfast.testing import ManualClock
+from tests.servers.ltdl import provide_ltdl
 
 SETTING = "HOLDFAST_TEST_SQLSERVER"
 URL = os.environ.get(SETTING, "")
@@ -35,6 +36,7 @@ class Place:
         mark = "&" if "?" in url else "?"
         self.url = f"{url}{mark}schema={schema}&timeout=60"
         self.address = parse(self.url)
+        provide_ltdl()
         self.connection = connected(self.address)
         remove(self.connection, schema)
         apply(self.connection, self.address)

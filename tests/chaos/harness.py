@@ -119,7 +119,8 @@ class Site:
         except FileNotFoundError:
             return []
         found: list[Effect] = []
-        for line in text.splitlines():
+        # The last line may be half written.
+        for line in text[: text.rfind("\n") + 1].splitlines():
             each, job_id, *numbers = line.split()
             if each == word and (job is None or job.id == job_id):
                 found.append(Effect(each, job_id, *map(int, numbers)))

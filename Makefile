@@ -1,13 +1,13 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench clean
+.PHONY: help setup check fix test demo bench proofs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
-CHECKED := $(wildcard src tests tools benchmarks examples)
+CHECKED := $(wildcard src tests tools benchmarks examples proofs)
 
 # The first interpreter that is new enough and can make a virtual environment.
 PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -40,6 +40,9 @@ demo: $(RUN_STAMP) ## Watch workers crash and the work get done (about 30 s, SQL
 
 bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the raw engine
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+proofs: $(DEV_STAMP) ## Search the models of the protocols whole (needs spin and gcc)
+	@$(BIN)/python -m proofs
 
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

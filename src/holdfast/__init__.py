@@ -68,6 +68,7 @@ from holdfast.model.retry import (
     Retry,
     RetryStrategy,
 )
+from holdfast.model.secret import Secret
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Rotating, Strategy, Strict, Weighted
 from holdfast.model.task import Call
@@ -141,6 +142,7 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "Seconds",
+    "Secret",
     "Settings",
     "StaleToken",
     "State",

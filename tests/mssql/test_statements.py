@@ -50,6 +50,7 @@ UNWELCOME = {
     "CREATE OR ALTER": r"\bCREATE\s+OR\s+ALTER\b",
     "a common table expression": r"(?:^|;|\bBEGIN\b|\bAS\b)\s*WITH\s+\w+\s*(?:\([^)]*\)\s*)?AS\s*\(",
     "INSERT ... EXEC": r"\bINSERT\s+(?:INTO\s+)?[\w.#@]+\s*(?:\([^)]*\)\s*)?EXEC\b",
+    "a (max) for OUTPUT": r"\(max\)\s+OUTPUT\b",
 }
 SIZES = {"int": 4, "bigint": 8, "bit": 1, "tinyint": 1, "float": 8, "datetime2": 8}
 
@@ -121,6 +122,7 @@ def test_what_some_servers_do_not_know_is_not_used(what: str) -> None:
         ("CREATE OR ALTER", "CREATE OR ALTER PROCEDURE holdfast.x_v1"),
         ("a common table expression", "BEGIN\n    WITH q AS (SELECT 1 AS n) UPDATE q SET n = 2"),
         ("INSERT ... EXEC", "INSERT INTO #new (n, id) EXEC holdfast.x_v1 1"),
+        ("a (max) for OUTPUT", "CREATE PROCEDURE holdfast.x_v1 @a nvarchar(max) OUTPUT"),
     ],
 )
 def test_it_would_be_seen(what: str, sql: str) -> None:

@@ -1233,7 +1233,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1485,7 +1484,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1622,7 +1620,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -2620,7 +2617,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;

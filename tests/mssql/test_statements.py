@@ -243,6 +243,12 @@ def test_rows_of_others_are_passed_over_also_where_reads_see_snapshots() -> None
     assert [found for found in passing if "READCOMMITTEDLOCK" not in found] == []
 
 
+@each_procedure
+def test_the_turn_to_claim_is_waited_for_as_long_as_the_session_says(procedure: Procedure) -> None:
+    before, _, found = procedure.body.partition("holdfast.enter_flow_v1")
+    assert not found or "LOCK_TIMEOUT" not in before
+
+
 def test_each_table_has_one_clustered_index() -> None:
     assert len(tables()) > 20
     for batch in batches():

@@ -1027,10 +1027,9 @@ BEGIN
 END
 GO
 
--- Moves in order; @verdicts has a letter for each, "a" if it was accepted, "r" if it was refused.
+-- Moves in order; puts a letter for each into #verdicts, "a" if it was accepted, "r" if it was refused.
 CREATE PROCEDURE holdfast.moves_v1
-    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max),
-    @verdicts varchar(max) OUTPUT
+    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max)
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -1114,7 +1113,8 @@ BEGIN
         EXEC holdfast.try_move_v1 @ns, @worker, @now, @n, @bytes;
         SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
     END
-    SELECT @verdicts = STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
+    INSERT INTO #verdicts (letters)
+    SELECT STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
 END
 GO
 
@@ -1125,10 +1125,10 @@ AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @now bigint = holdfast.now_v1();
-    DECLARE @verdicts varchar(max);
+    CREATE TABLE #verdicts (letters varchar(max) NULL);
     BEGIN TRY
-        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
-        SELECT @verdicts AS verdicts;
+        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts;
+        SELECT v.letters FROM #verdicts AS v;
     END TRY
     BEGIN CATCH
         THROW;
@@ -1233,12 +1233,10 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
     DECLARE @freed int = 0;
-    DECLARE @verdicts varchar(max) = '';
     DECLARE @left int = @limit;
     DECLARE @got int;
     DECLARE @more int = 0;
@@ -1248,6 +1246,7 @@ BEGIN
     DECLARE @next bigint;
     DECLARE @opens bigint;
     DECLARE @is_registered bit;
+    CREATE TABLE #verdicts (letters varchar(max) NULL);
     CREATE TABLE #claimed (id char(36) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, turn int NOT NULL);
     CREATE TABLE #task (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     CREATE TABLE #wanted (
@@ -1258,7 +1257,7 @@ BEGIN
         SET LOCK_TIMEOUT 1000;
         SET @now = holdfast.now_v1();
         IF @moves IS NOT NULL
-            EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
+            EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts;
         IF @flows = 1 AND @is_late = 0
             EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
         SET @is_registered = CASE WHEN EXISTS (
@@ -1326,7 +1325,8 @@ BEGIN
         SELECT 2, t.name FROM #task AS t
         WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
         SELECT
-            @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
+            @now AS now, @next AS next_due, @is_registered AS registered,
+            COALESCE((SELECT v.letters FROM #verdicts AS v), '') AS verdicts,
             CASE WHEN @freed > (SELECT COUNT(*) FROM #claimed) THEN 1 ELSE 0 END AS freed;
         COMMIT TRANSACTION;
     END TRY
@@ -1484,7 +1484,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -1621,7 +1620,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -2619,7 +2617,6 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
@@ -3129,11 +3126,10 @@ END
 GO
 
 -- Writes schedules, one by one in the order of their names, so that two such calls do not wait for each other; then the jobs
--- and events of those that were written, which tell by `of` to which place they belong, counted from 1. @refused: the places of
--- those that were refused, each behind a comma.
+-- and events of those that were written, which tell by `of` to which place they belong, counted from 1. Fills #refused with the
+-- places of those that were refused.
 CREATE PROCEDURE holdfast.schedule_put_v1
-    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max),
-    @refused nvarchar(max) OUTPUT
+    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max)
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -3219,13 +3215,13 @@ BEGIN
         SELECT @without = CONCAT('[', STRING_AGG(CAST(w.place AS nvarchar(max)), ','), ']') FROM #write AS w WHERE w.is_written = 0;
         EXEC holdfast.append_v1 @ns, @now, @events, @bytes, @without;
     END
-    SELECT @refused = COALESCE(STRING_AGG(CONCAT(CAST(',' AS nvarchar(max)), w.place), ''), '')
-    FROM #write AS w WHERE w.is_refused = 1;
+    INSERT INTO #refused (place) SELECT w.place FROM #write AS w WHERE w.is_refused = 1;
 END
 GO
 
--- The same in a transaction of its own, and under a term if there is one; @lock is null if not. Gives null if the lock is not
--- held under it. Waits for others a second, or next to nothing if it is @hasty.
+-- The same in a transaction of its own, and under a term if there is one; @lock is null if not. Gives the places of those that
+-- were refused, each behind a comma; null if the lock is not held under the term. Waits for others a second, or next to nothing
+-- if it is @hasty.
 CREATE PROCEDURE holdfast.schedule_write_v1
     @ns int, @lock nvarchar(200), @owner nvarchar(300), @token bigint, @writes nvarchar(max), @jobs nvarchar(max),
     @events nvarchar(max), @bytes varbinary(max), @hasty bit
@@ -3235,6 +3231,7 @@ BEGIN
     SET XACT_ABORT ON;
     DECLARE @now bigint;
     DECLARE @refused nvarchar(max);
+    CREATE TABLE #refused (place int NOT NULL);
     BEGIN TRY
         BEGIN TRANSACTION;
         IF @lock IS NOT NULL
@@ -3256,7 +3253,8 @@ BEGIN
             SET LOCK_TIMEOUT 10;
         ELSE
             SET LOCK_TIMEOUT 1000;
-        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes;
+        SELECT @refused = COALESCE(STRING_AGG(CONCAT(CAST(',' AS nvarchar(max)), r.place), ''), '') FROM #refused AS r;
         COMMIT TRANSACTION;
         SELECT @refused AS refused;
     END TRY
@@ -3277,14 +3275,14 @@ BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
     DECLARE @now bigint = holdfast.now_v1();
-    DECLARE @refused nvarchar(max);
+    CREATE TABLE #refused (place int NOT NULL);
     SET @is_accepted = 0;
     IF EXISTS (
         SELECT 1 FROM holdfast.lock AS k WITH (READCOMMITTEDLOCK)
         WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
     BEGIN
-        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
-        IF @refused = ''
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes;
+        IF NOT EXISTS (SELECT 1 FROM #refused)
             SET @is_accepted = 1;
     END
 END

@@ -17,6 +17,7 @@ from holdfast.model.errors import StoreUnavailable
 from holdfast.model.outcome import Stop
 from holdfast.model.timing import SECOND
 from tests.acceptance.jobs_profile import (
+    PATIENCE,
     STORES,
     Place,
     claim_and_crash,
@@ -32,9 +33,8 @@ from tests.chaos.waiting import until_async
 from tests.engine.faulty import Faults, FaultyStore
 from tests.engine.rig import Seen
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
-PATIENCE = 20
 CRASHES = 7  # more than the losses that other presets allow
 
 
@@ -76,7 +76,7 @@ async def test_a_claim_locks_for_two_minutes_and_a_heartbeat_locks_for_two_minut
         entered.set()
         await gate.wait()
 
-    seen = Seen(app.notices)
+    seen = Seen(app.notices, PATIENCE)
     async with app, app.worker() as worker:
         job = await work.enqueue()
         await entered.wait()
@@ -139,7 +139,7 @@ async def test_at_the_third_failed_heartbeat_in_a_row_it_is_stopped_and_given_to
             cut_off.stop()  # so that it does not look for work again, and another worker must
         return "never"
 
-    seen = Seen(app.notices)
+    seen = Seen(app.notices, PATIENCE)
     async with app:
         cut_off = worker_on(FaultyStore(app.store, faults), app)
         job = await work.enqueue()
@@ -179,7 +179,7 @@ async def test_two_failed_heartbeats_in_a_row_end_nothing_however_often(place: P
         beats += 1
         return beats % 3 != 0
 
-    seen = Seen(app.notices)
+    seen = Seen(app.notices, PATIENCE)
     async with app:
         worker = worker_on(FaultyStore(app.store, faults), app)
         job = await work.enqueue()

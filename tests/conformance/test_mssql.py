@@ -60,9 +60,9 @@ if URL:
         pass
 
     # Hypothesis would shrink a timeout.
-    TestMssqlMachine = pytest.mark.timeout(600)(MssqlMachine.TestCase)
+    TestMssqlMachine = pytest.mark.timeout(1800)(MssqlMachine.TestCase)
     TestMssqlMachine.settings = settings(TestMssqlMachine.settings, max_examples=15, stateful_step_count=25)
-    TestMssqlFlowMachine = pytest.mark.timeout(600)(MssqlFlowMachine.TestCase)
+    TestMssqlFlowMachine = pytest.mark.timeout(1800)(MssqlFlowMachine.TestCase)
     TestMssqlFlowMachine.settings = settings(
         TestMssqlFlowMachine.settings, max_examples=15, stateful_step_count=25
     )

@@ -27,7 +27,8 @@ PATIENCE = 10
 class Seen:
     """Every notice so far; waits for one that has been told or will be."""
 
-    def __init__(self, notices: Notices) -> None:
+    def __init__(self, notices: Notices, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self.all: list[Notice] = []
         self._changed = threading.Condition()
         notices.listen(self._note)
@@ -45,10 +46,10 @@ class Seen:
             return [notice for notice in self.all if _fits(notice, kind, facts)][count - 1 : count]
 
         with self._changed:
-            if not self._changed.wait_for(found, PATIENCE):
+            if not self._changed.wait_for(found, self._patience):
                 kinds = [notice.kind for notice in self.all]
                 raise AssertionError(
-                    f"no {kind} {facts} (number {count}) in {PATIENCE} s; there were {kinds}"
+                    f"no {kind} {facts} (number {count}) in {self._patience} s; there were {kinds}"
                 )
             return found()[0]
 

@@ -47,12 +47,14 @@ class FakeDriver:
 
     def __init__(self) -> None:
         self.made: list[FakeConnection] = []
+        self.tokens: list[str | None] = []
         self.acts: dict[str, Callable[[FakeConnection], list[list[Row]]]] = {}
         self.fault: Fault | None = None
 
     def connect(self, address: Address, token: str | None, patience: float | None) -> FakeConnection:
         if self.fault is not None:
             raise self.fault
+        self.tokens.append(token)
         self.made.append(FakeConnection(self, patience))
         return self.made[-1]
 

@@ -2,14 +2,19 @@
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.model.errors import ConfigurationError, StoreUnavailable
 from holdfast.stores.mssql import credential as module
 from holdfast.stores.mssql.address import parse
+from holdfast.stores.mssql.connecting import Connecting
 from holdfast.stores.mssql.credential import MARGIN, Credential, scope, signed_in
+from holdfast.stores.mssql.database import Database
+from tests.mssql.fake_driver import FakeDriver
 
 ADDRESS = parse("mssql://cris.database.windows.net/jobs")
 ID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -118,6 +123,35 @@ def test_while_the_source_fails_the_last_token_is_used_to_its_end(
     # It has worked, so it is not set up wrongly.
     with pytest.raises(StoreUnavailable):
         credential.token()
+
+
+async def test_a_pooled_connection_is_replaced_before_its_token_ends(
+    source: Source, credential: Credential, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_the_test = SimpleNamespace(time=source.clock, monotonic=time.monotonic)
+    monkeypatch.setattr("holdfast.stores.mssql.seat.time", by_the_test)
+    driver = FakeDriver()
+    database = Database(ADDRESS, Connecting(ADDRESS, driver, credential))
+
+    async def signed_in_with() -> list[str | None]:
+        await database.execute("SELECT 1", writes=False)
+        return driver.tokens
+
+    assert await signed_in_with() == ["token 1"]
+    source.now += 3600 - MARGIN - 1
+    assert await signed_in_with() == ["token 1"]
+    source.now += 1
+    assert await signed_in_with() == ["token 1", "token 2"]
+    assert driver.made[0].is_closed
+    source.now += 3600 - MARGIN
+    source.fault = ClientAuthenticationError("away")
+    assert (await signed_in_with())[2:] == ["token 2"]
+    source.now += MARGIN - 1
+    assert (await signed_in_with())[2:] == ["token 2"], "what is signed in by the last one is not given up"
+    source.fault = None
+    source.now += 1
+    assert (await signed_in_with())[3:] == [f"token {len(source.scopes)}"]
+    await database.close()
 
 
 def test_a_token_is_never_shown(credential: Credential, caplog: pytest.LogCaptureFixture) -> None:

@@ -50,8 +50,8 @@ def shelf(times: Time) -> Shelf:
     return Shelf(times.clock, times.later)
 
 
-def made(expires: float | None = None) -> Opened:
-    return Opened(FakeDriver().connect(HERE, None, 1.0), expires)
+def made(renew_at: float | None = None) -> Opened:
+    return Opened(FakeDriver().connect(HERE, None, 1.0), renew_at)
 
 
 def connection(opened: Opened) -> FakeConnection:
@@ -117,14 +117,14 @@ def test_one_that_is_used_again_and_again_stays(shelf: Shelf, times: Time) -> No
     assert not connection(opened).is_closed
 
 
-def test_one_that_is_dead_or_whose_sign_in_has_ended_is_closed_instead_of_taken(shelf: Shelf) -> None:
-    fit, dead, ended = made(time.time() + 3600), made(), made(time.time() - 1)
+def test_one_that_is_dead_or_needs_another_sign_in_is_closed_instead_of_taken(shelf: Shelf) -> None:
+    fit, dead, old = made(time.time() + 3600), made(), made(time.time() - 1)
     connection(dead).dead = True
-    for opened in (fit, dead, ended):
+    for opened in (fit, dead, old):
         shelf.put(opened, 1.0)
     assert shelf.take(1.0) is fit
     assert connection(dead).is_closed
-    assert connection(ended).is_closed
+    assert connection(old).is_closed
 
 
 def test_a_database_has_one_shelf_in_a_process_and_another_after_a_fork(

@@ -50,6 +50,7 @@ UNWELCOME = {
     "CREATE OR ALTER": r"\bCREATE\s+OR\s+ALTER\b",
     "a common table expression": r"(?:^|;|\bBEGIN\b|\bAS\b)\s*WITH\s+\w+\s*(?:\([^)]*\)\s*)?AS\s*\(",
     "INSERT ... EXEC": r"\bINSERT\s+(?:INTO\s+)?[\w.#@]+\s*(?:\([^)]*\)\s*)?EXEC\b",
+    "a (max) for OUTPUT": r"\(max\)\s+OUTPUT\b",
 }
 SIZES = {"int": 4, "bigint": 8, "bit": 1, "tinyint": 1, "float": 8, "datetime2": 8}
 
@@ -121,6 +122,7 @@ def test_what_some_servers_do_not_know_is_not_used(what: str) -> None:
         ("CREATE OR ALTER", "CREATE OR ALTER PROCEDURE holdfast.x_v1"),
         ("a common table expression", "BEGIN\n    WITH q AS (SELECT 1 AS n) UPDATE q SET n = 2"),
         ("INSERT ... EXEC", "INSERT INTO #new (n, id) EXEC holdfast.x_v1 1"),
+        ("a (max) for OUTPUT", "CREATE PROCEDURE holdfast.x_v1 @a nvarchar(max) OUTPUT"),
     ],
 )
 def test_it_would_be_seen(what: str, sql: str) -> None:
@@ -239,6 +241,12 @@ def test_rows_of_others_are_passed_over_also_where_reads_see_snapshots() -> None
     passing = [found for found in hints if "READPAST" in found]
     assert len(passing) > 10
     assert [found for found in passing if "READCOMMITTEDLOCK" not in found] == []
+
+
+@each_procedure
+def test_the_turn_to_claim_is_waited_for_as_long_as_the_session_says(procedure: Procedure) -> None:
+    before, _, found = procedure.body.partition("holdfast.enter_flow_v1")
+    assert not found or "LOCK_TIMEOUT" not in before
 
 
 def test_each_table_has_one_clustered_index() -> None:

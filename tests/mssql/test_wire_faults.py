@@ -1,6 +1,7 @@
 """What becomes of errors, cut connections and silence, with real drivers."""
 
 import asyncio
+import logging
 import threading
 import time
 
@@ -129,6 +130,25 @@ async def test_a_refused_sign_in_is_a_wrong_setting(scheme: str, tds: Peer) -> N
             await database.execute("SELECT 1", writes=True)
         assert caught.value.setting == "store"
         assert "s3cr3t" not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+async def test_no_password_is_logged_at_any_level(
+    scheme: str, tds: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither by us nor by a driver, whatever becomes of the sign-in and of the connection."""
+    tds.on("SELECT 1", DEADLOCK, Drop())
+    address = parse(url(scheme, tds))
+    with caplog.at_level(logging.DEBUG):
+        async with opened(address) as database:
+            with pytest.raises(StoreUnavailable):
+                await database.execute("SELECT 1", writes=False)
+        tds.refuse(LOGIN)
+        async with opened(address) as database:
+            with pytest.raises(ConfigurationError):
+                await database.execute("SELECT 1", writes=False)
+    assert "ann" in {login.user for login in tds.logins}
+    assert "s3cr3t" not in caplog.text
+    assert "s3cr3t" not in str([record.__dict__ for record in caplog.records])
 
 
 async def test_a_refused_sign_in_that_has_worked_before_may_work_again(scheme: str, tds: Peer) -> None:

@@ -33,7 +33,7 @@ class Connecting:
         if self._credential is None:
             return Opened(self._connected(None, patience))
         token = self._credential.token()
-        return Opened(self._connected(token.text, patience), token.expires)
+        return Opened(self._connected(token.text, patience), self._credential.renew_at(token))
 
     def keep(self, opened: Opened, patience: float | None) -> None:
         """Keeps a connection for whoever needs the next one."""

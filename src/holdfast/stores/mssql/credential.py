@@ -40,8 +40,8 @@ class Credential:
     """Gives tokens for one server, each from the source once. Threads that need one wait for the same.
 
     An open connection stays signed in when its token ends: the server looks at it only when it is opened, and
-    for connections that are reset hours later. The pool still renews those whose token has ended, when they
-    rest, so that who was removed from the directory is out within the life of a token.
+    for connections that are reset hours later. The pool still replaces each before its token ends, when it
+    rests, so that who was removed from the directory is out within the life of a token.
     """
 
     def __init__(self, address: Address, source: Source, clock: Callable[[], float] = time.time) -> None:
@@ -68,6 +68,10 @@ class Credential:
 
     def is_ending(self, token: Token) -> bool:
         return self._clock() >= token.expires - MARGIN
+
+    def renew_at(self, token: Token) -> float:
+        """When a connection that was opened with it needs another: at its end, if there was none better."""
+        return token.expires if self.is_ending(token) else token.expires - MARGIN
 
     def _fetched(self, known: Token | None) -> Token:
         try:

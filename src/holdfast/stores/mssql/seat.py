@@ -23,19 +23,19 @@ _log = logging.getLogger(__name__)
 
 
 class Opened:
-    """A connection, and the time of the wall clock when its sign-in ends."""
+    """A connection, and the time of the wall clock when another sign-in is due, if one ever is."""
 
-    __slots__ = ("connection", "expires", "used")
+    __slots__ = ("connection", "renew_at", "used")
 
-    def __init__(self, connection: Connection, expires: float | None = None) -> None:
+    def __init__(self, connection: Connection, renew_at: float | None = None) -> None:
         self.connection = connection
-        self.expires = expires
+        self.renew_at = renew_at
         self.used = time.monotonic()
 
     def is_usable(self, rested: float) -> bool:
-        """Whether it still is one after so many seconds of rest, by a sign-in that has not ended."""
-        has_ended = self.expires is not None and time.time() >= self.expires
-        return not has_ended and self.connection.is_alive(rested)
+        """Whether it still is one after so many seconds of rest, and may be used without a new sign-in."""
+        is_due = self.renew_at is not None and time.time() >= self.renew_at
+        return not is_due and self.connection.is_alive(rested)
 
 
 class Seat:

@@ -72,10 +72,9 @@ BEGIN
 END
 GO
 
--- Moves in order; @verdicts has a letter for each, "a" if it was accepted, "r" if it was refused.
+-- Moves in order; puts a letter for each into #verdicts, "a" if it was accepted, "r" if it was refused.
 CREATE PROCEDURE holdfast.moves_v1
-    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max),
-    @verdicts varchar(max) OUTPUT
+    @ns int, @worker nvarchar(200), @now bigint, @moves nvarchar(max), @bytes varbinary(max), @texts nvarchar(max)
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -159,7 +158,8 @@ BEGIN
         EXEC holdfast.try_move_v1 @ns, @worker, @now, @n, @bytes;
         SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
     END
-    SELECT @verdicts = STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
+    INSERT INTO #verdicts (letters)
+    SELECT STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
 END
 GO
 
@@ -170,10 +170,10 @@ AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @now bigint = holdfast.now_v1();
-    DECLARE @verdicts varchar(max);
+    CREATE TABLE #verdicts (letters varchar(max) NULL);
     BEGIN TRY
-        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
-        SELECT @verdicts AS verdicts;
+        EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts;
+        SELECT v.letters FROM #verdicts AS v;
     END TRY
     BEGIN CATCH
         THROW;

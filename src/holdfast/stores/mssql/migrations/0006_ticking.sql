@@ -86,12 +86,10 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    SET LOCK_TIMEOUT 8000;
     DECLARE @now bigint;
     DECLARE @flows bit;
     DECLARE @is_late bit;
     DECLARE @freed int = 0;
-    DECLARE @verdicts varchar(max) = '';
     DECLARE @left int = @limit;
     DECLARE @got int;
     DECLARE @more int = 0;
@@ -101,6 +99,7 @@ BEGIN
     DECLARE @next bigint;
     DECLARE @opens bigint;
     DECLARE @is_registered bit;
+    CREATE TABLE #verdicts (letters varchar(max) NULL);
     CREATE TABLE #claimed (id char(36) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, turn int NOT NULL);
     CREATE TABLE #task (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     CREATE TABLE #wanted (
@@ -111,7 +110,7 @@ BEGIN
         SET LOCK_TIMEOUT 1000;
         SET @now = holdfast.now_v1();
         IF @moves IS NOT NULL
-            EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts, @verdicts OUTPUT;
+            EXEC holdfast.moves_v1 @ns, @worker, @now, @moves, @bytes, @texts;
         IF @flows = 1 AND @is_late = 0
             EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
         SET @is_registered = CASE WHEN EXISTS (
@@ -179,7 +178,8 @@ BEGIN
         SELECT 2, t.name FROM #task AS t
         WHERE EXISTS (SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = 'task' AND l.name = t.name AND l.paused = 1);
         SELECT
-            @now AS now, @next AS next_due, @is_registered AS registered, @verdicts AS verdicts,
+            @now AS now, @next AS next_due, @is_registered AS registered,
+            COALESCE((SELECT v.letters FROM #verdicts AS v), '') AS verdicts,
             CASE WHEN @freed > (SELECT COUNT(*) FROM #claimed) THEN 1 ELSE 0 END AS freed;
         COMMIT TRANSACTION;
     END TRY

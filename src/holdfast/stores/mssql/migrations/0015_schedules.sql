@@ -73,11 +73,10 @@ END
 GO
 
 -- Writes schedules, one by one in the order of their names, so that two such calls do not wait for each other; then the jobs
--- and events of those that were written, which tell by `of` to which place they belong, counted from 1. @refused: the places of
--- those that were refused, each behind a comma.
+-- and events of those that were written, which tell by `of` to which place they belong, counted from 1. Fills #refused with the
+-- places of those that were refused.
 CREATE PROCEDURE holdfast.schedule_put_v1
-    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max),
-    @refused nvarchar(max) OUTPUT
+    @ns int, @now bigint, @writes nvarchar(max), @jobs nvarchar(max), @events nvarchar(max), @bytes varbinary(max)
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -163,13 +162,13 @@ BEGIN
         SELECT @without = CONCAT('[', STRING_AGG(CAST(w.place AS nvarchar(max)), ','), ']') FROM #write AS w WHERE w.is_written = 0;
         EXEC holdfast.append_v1 @ns, @now, @events, @bytes, @without;
     END
-    SELECT @refused = COALESCE(STRING_AGG(CONCAT(CAST(',' AS nvarchar(max)), w.place), ''), '')
-    FROM #write AS w WHERE w.is_refused = 1;
+    INSERT INTO #refused (place) SELECT w.place FROM #write AS w WHERE w.is_refused = 1;
 END
 GO
 
--- The same in a transaction of its own, and under a term if there is one; @lock is null if not. Gives null if the lock is not
--- held under it. Waits for others a second, or next to nothing if it is @hasty.
+-- The same in a transaction of its own, and under a term if there is one; @lock is null if not. Gives the places of those that
+-- were refused, each behind a comma; null if the lock is not held under the term. Waits for others a second, or next to nothing
+-- if it is @hasty.
 CREATE PROCEDURE holdfast.schedule_write_v1
     @ns int, @lock nvarchar(200), @owner nvarchar(300), @token bigint, @writes nvarchar(max), @jobs nvarchar(max),
     @events nvarchar(max), @bytes varbinary(max), @hasty bit
@@ -179,6 +178,7 @@ BEGIN
     SET XACT_ABORT ON;
     DECLARE @now bigint;
     DECLARE @refused nvarchar(max);
+    CREATE TABLE #refused (place int NOT NULL);
     BEGIN TRY
         BEGIN TRANSACTION;
         IF @lock IS NOT NULL
@@ -200,7 +200,8 @@ BEGIN
             SET LOCK_TIMEOUT 10;
         ELSE
             SET LOCK_TIMEOUT 1000;
-        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes;
+        SELECT @refused = COALESCE(STRING_AGG(CONCAT(CAST(',' AS nvarchar(max)), r.place), ''), '') FROM #refused AS r;
         COMMIT TRANSACTION;
         SELECT @refused AS refused;
     END TRY
@@ -221,14 +222,14 @@ BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
     DECLARE @now bigint = holdfast.now_v1();
-    DECLARE @refused nvarchar(max);
+    CREATE TABLE #refused (place int NOT NULL);
     SET @is_accepted = 0;
     IF EXISTS (
         SELECT 1 FROM holdfast.lock AS k WITH (READCOMMITTEDLOCK)
         WHERE k.ns = @ns AND k.name = @lock AND k.owner = @owner AND k.token = @token AND k.until > @now)
     BEGIN
-        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes, @refused OUTPUT;
-        IF @refused = ''
+        EXEC holdfast.schedule_put_v1 @ns, @now, @writes, @jobs, @events, @bytes;
+        IF NOT EXISTS (SELECT 1 FROM #refused)
             SET @is_accepted = 1;
     END
 END

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from benchmarks.case import CPU, P99, RATE, Case, Figures, Goal, Place, Side
+from benchmarks.case import CPU, P99, RATE, SERVER_CPU, Case, Figures, Goal, Place, Side
 from benchmarks.plan import Plan
 from benchmarks.postgres.server import database
 from benchmarks.redis.server import emptied
@@ -76,7 +76,7 @@ def unlimited(plan: Plan, place: Place, *, at: At, beside: bool = False) -> Figu
         bench = Bench(url, Limit(concurrency=AT_ONCE) if beside else None)
         call = bench.plain.call(1)
         await bench.store([call] * plan.flow_jobs)
-        return await _worked(bench, plan.flow_jobs)
+        return await _worked(bench, place, plan.flow_jobs)
 
     return asyncio.run(_at(at(place), measure))
 
@@ -89,7 +89,7 @@ def limited(plan: Plan, place: Place, *, at: At, by_turns: bool) -> Figures:
         keys = [bench.limited.call(number) for number in range(plan.flow_keys)]
         each = plan.flow_jobs // len(keys)
         await bench.store(keys * each if by_turns else [call for call in keys for _ in range(each)])
-        return await _worked(bench, each * len(keys))
+        return await _worked(bench, place, each * len(keys))
 
     return asyncio.run(_at(at(place), measure))
 
@@ -108,7 +108,7 @@ def beside_parked(plan: Plan, place: Place, *, at: At, parked: bool) -> Figures:
                 await app.worker(queues=["aside"]).run(until_idle=True)
                 assert (await app.stats()).parked == plan.flow_parked
             await app.enqueue_many([bench.plain.call(1)] * plan.flow_jobs)
-        return await _worked(bench, plan.flow_jobs, queues=["default", "aside"])
+        return await _worked(bench, place, plan.flow_jobs, queues=["default", "aside"])
 
     return asyncio.run(_at(at(place), measure))
 
@@ -137,13 +137,17 @@ async def _at(place: AbstractAsyncContextManager[str], measure: Measure) -> Figu
         return await measure(url)
 
 
-async def _worked(bench: Bench, count: int, queues: Sequence[str] | None = None) -> Figures:
+async def _worked(bench: Bench, place: Place, count: int, queues: Sequence[str] | None = None) -> Figures:
+    server = place.given
+    server_begun = 0.0 if server is None else server.cpu()
     wall, cpu = await work_off(bench.app, queues)
+    server_cpu = 0.0 if server is None else server.cpu() - server_begun
     async with bench.app:
         done = (await bench.app.stats()).completed
     if done != count:
         raise RuntimeError(f"{count} jobs were stored and {done} have succeeded")
-    return {RATE: count / wall, CPU: cpu / count * 1e6}
+    figures = {RATE: count / wall, CPU: cpu / count * 1e6}
+    return figures if server is None else figures | {SERVER_CPU: server_cpu / count * 1e6}
 
 
 def _cases(prefix: str, suite: str | None, at: At) -> tuple[Case, Case, Case]:

@@ -2611,6 +2611,53 @@ BEGIN
 END
 GO
 
+-- Puts a limit in the place of one that was read, or of none, or removes it: 2 if that is not what stands there, 0 if the flow
+-- lock was not to be had.
+CREATE PROCEDURE holdfast.swap_limit_v1
+    @ns int, @scope varchar(10), @name nvarchar(200), @stood bit, @stood_concurrency int, @stood_rate bigint,
+    @stood_period bigint, @stood_burst bigint, @stood_paused bit, @stood_weight float, @stood_declared bit, @stands bit,
+    @concurrency int, @rate bigint, @period bigint, @burst bigint, @paused bit, @weight float, @declared bit
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @got bit;
+    DECLARE @is_same bit = 0;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
+        IF @got = 1
+        BEGIN
+            IF @stood = 1 AND EXISTS (
+                SELECT 1 FROM holdfast.limits AS l
+                WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND EXISTS (
+                    SELECT l.concurrency, l.rate, l.period, l.burst, l.paused, l.weight, l.declared
+                    INTERSECT
+                    SELECT @stood_concurrency, @stood_rate, @stood_period, @stood_burst, @stood_paused, @stood_weight,
+                        @stood_declared))
+                SET @is_same = 1;
+            IF @stood = 0 AND NOT EXISTS (
+                SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name)
+                SET @is_same = 1;
+            IF @is_same = 1
+            BEGIN
+                DELETE FROM holdfast.limits WHERE ns = @ns AND scope = @scope AND name = @name;
+                IF @stands = 1
+                    EXEC holdfast.put_limit_v1 @ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight,
+                        @declared;
+                ELSE
+                    EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
+            END
+        END
+        COMMIT TRANSACTION;
+        SELECT CASE WHEN @got = 0 THEN 0 WHEN @is_same = 1 THEN 1 ELSE 2 END AS outcome;
+    END TRY
+    BEGIN CATCH
+        THROW;
+    END CATCH
+END
+GO
+
 -- Lets a job go that is held; whether it is stored.
 CREATE PROCEDURE holdfast.release_v1 @ns int, @job char(36)
 AS

@@ -115,6 +115,7 @@ class SyncBatches(_Face[Batches]):
     """`app.batches`, blocking."""
 
     get = _blocking(Batches.get)
+    opened = _blocking(Batches.opened)
     cancel = _blocking(Batches.cancel)
     close = _blocking(Batches.close)
 

@@ -1,5 +1,6 @@
-"""Order and links of whole applications, on every store."""
+"""Order, links, limits and batches of whole applications, on every store."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from holdfast import Context, Holdfast, State
+from holdfast import Context, Holdfast, Limit, State
 from holdfast.stores import open_store
 
 pytestmark = pytest.mark.timeout(60)
@@ -135,3 +136,45 @@ async def _in_transaction(url: str, shop: Shop, first: str) -> None:
             await task.enqueue_in(connection, 2)
     finally:
         await connection.close()
+
+
+async def test_of_two_who_change_a_limit_at_once_none_loses_what_the_other_did(url: str) -> None:
+    await migrate(url)
+    shop = Shop(url)
+    shop.app.limits.declare(Limit(rate=7, per=60), key="a")
+    async with shop.app as app:
+        for number in range(1, 9):
+            await asyncio.gather(
+                app.limits.set(key="a", concurrency=number),
+                app.limits.pause(key="a"),
+                app.limits.set(key="a", weight=number),
+                app.worker().run(until_idle=True),
+            )
+            [found] = await app.limits.list()
+            assert (found.concurrency, found.paused, found.weight) == (number, True, number)
+            await asyncio.gather(app.limits.resume(key="a"), app.limits.set(key="a", weight=1))
+            [found] = await app.limits.list()
+            assert (found.concurrency, found.paused, found.weight) == (number, False, 1)
+            await app.limits.remove(key="a")
+
+
+async def test_a_limit_that_says_nothing_is_not_kept(url: str) -> None:
+    await migrate(url)
+    async with Shop(url).app as app:
+        await app.limits.set(key="a", weight=2)
+        await app.limits.resume(key="b")
+        await app.limits.set(key="a", weight=1)
+        assert await app.limits.list() == []
+
+
+async def test_batches_that_are_open_are_found(url: str) -> None:
+    await migrate(url)
+    shop = Shop(url)
+    async with shop.app as app:
+        batches = [app.batch() for _ in range(3)]
+        for number, batch in enumerate(batches):
+            await batch.add(shop.work.call(number))
+        assert [each.id for each in await app.batches.opened(2)] == [batch.id for batch in batches[:2]]
+        await app.batches.close(batches[0].id)
+        await app.batches.cancel(batches[1].id)
+        assert [(each.id, each.total) for each in await app.batches.opened()] == [(batches[2].id, 1)]

@@ -67,6 +67,22 @@ def test_a_batch_that_was_left_open_is_closed(shop: Shop) -> None:
     assert shop.asked("jobs", "show", batch)["job"]["state"] == "success"
 
 
+def test_the_batches_that_are_open_are_listed(shop: Shop) -> None:
+    fill(shop, fine=1)
+    assert shop.asked("batches", "list") == {"batches": []}
+    assert shop.done("batches", "list") == "No batch is open.\n"
+    batches = [fill(shop, fine=number, leave_open=True) for number in (1, 2, 3)]
+    listed = shop.asked("batches", "list", "--limit", "2")["batches"]
+    assert [(each["id"], each["total"], each["open"]) for each in listed] == [
+        (batches[0], 1, True),
+        (batches[1], 2, True),
+    ]
+    shop.done("batches", "close", batches[0])
+    shop.done("batches", "cancel", batches[1])
+    shown = shop.done("batches", "list")
+    assert [each in shown for each in batches] == [False, False, True]
+
+
 def test_a_batch_is_cancelled_with_what_is_not_finished(shop: Shop) -> None:
     batch = fill(shop, fine=2)
     assert shop.done("batches", "cancel", batch) == f"Batch {batch} is cancelled, with 2 unfinished jobs.\n"

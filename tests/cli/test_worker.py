@@ -52,6 +52,54 @@ def test_drain_ends_when_there_is_nothing_to_do(holdfast: Run) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+ID = r"[0-9a-f]{8}-[0-9a-f-]{27}"
+STRATEGIES = """
+class Backwards:
+    def order(self, queues, turn, random):
+        return queues[::-1]
+
+mine = Backwards()
+"""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "first"), [("strict", "one"), ("mine:mine", "two"), ("weighted", None), ("rotating", None)]
+)
+def test_a_strategy_says_which_queue_is_served_first(
+    holdfast: Run, folder: Path, strategy: str, first: str | None
+) -> None:
+    (folder / "mine.py").write_text(STRATEGIES)
+    store = f"--store=sqlite:///{folder}/jobs.db"
+    queues: dict[str, str] = {}
+    for queue in ("two", "one"):
+        added = holdfast("enqueue", "shop:app", "pause", "[0]", "--queue", queue, store)
+        [job] = re.findall(ID, added.stdout)
+        queues[job] = queue
+    command = ("worker", "shop:app", "-q", "one", "-q", "two", "--strategy", strategy, "-c", "1", "--drain")
+    ended = holdfast(*command, store)
+    assert ended.returncode == 0, ended.stderr
+    begun = [line for line in ended.stderr.splitlines() if "pause begins" in line]
+    served = [queues[job] for line in begun for job in re.findall(ID, line) if job in queues]
+    assert {*served} == {"one", "two"}
+    assert first in (None, served[0])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("fair", "give one of rotating, strict, weighted, or your own as module:name"),
+        ("mine:Backwards", "it must be an object with order(queues, turn, random)"),
+        ("mine:nobody", "module 'mine' has no 'nobody'"),
+        ("nowhere:mine", "there is no module 'nowhere'"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(holdfast: Run, folder: Path, strategy: str, said: str) -> None:
+    (folder / "mine.py").write_text(STRATEGIES)
+    ended = holdfast("worker", "shop:app", "--store", "memory://", "--strategy", strategy, "--drain")
+    assert ended.returncode == 2
+    assert said in ended.stderr
+
+
 def test_a_module_keeps_its_own_logging(holdfast: Run, folder: Path) -> None:
     source = (folder / "shop.py").read_text()
     (folder / "loud.py").write_text(

@@ -17,7 +17,12 @@ BOTH = f"""
         FROM {SCHEMA}.job WHERE gate IS NOT NULL AND queue = $1
     )
     SELECT s.is_hard,
-           (s.taken, s.parked, s.seen, s.size, s.looked) = (w.taken, w.parked, w.seen, w.size, w.looked),
+           (ARRAY(SELECT unnest(s.taken) ORDER BY 1),
+            ARRAY(SELECT j.ctid FROM {SCHEMA}.job AS j
+                  WHERE j.ctid = ANY (s.parked) AND j.gate IS DISTINCT FROM 'key:' || j.limit_key ORDER BY 1),
+            ARRAY(SELECT unnest(s.seen) ORDER BY 1), s.size, s.looked)
+           = (ARRAY(SELECT unnest(w.taken) ORDER BY 1), ARRAY(SELECT unnest(w.parked) ORDER BY 1),
+              ARRAY(SELECT unnest(w.seen) ORDER BY 1), w.size, w.looked),
            cardinality(s.taken), cardinality(s.parked), cardinality(s.seen)
     FROM {SCHEMA}.namespace AS n, heads AS h,
          LATERAL {SCHEMA}.weigh_v1(n.id, 1, $1, $2, h.places, $3, $4, true) AS w,

@@ -1,4 +1,4 @@
-"""`holdfast batches`: how far one is; to cancel it, or to close one that was left open."""
+"""`holdfast batches`: which are open, how far one is; to cancel it, or to close one that was left open."""
 
 from __future__ import annotations
 
@@ -16,6 +16,25 @@ from holdfast.model.lifecycle import State
 @click.group()
 def batches() -> None:
     """See how far a batch is, cancel it, or close one that was left open."""
+
+
+@batches.command("list")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@as_json
+@store_options
+def list_(store: str | None, namespace: str | None, as_json: bool, limit: int) -> None:
+    """List the batches that are open: being filled, or left so by a crash. The oldest come first."""
+
+    async def work() -> None:
+        async with opened(store, namespace) as app:
+            facts = [_facts(batch) for batch in await app.batches.opened(limit)]
+        if as_json:
+            show_json({"batches": facts})
+            return
+        names = ("id", "total", "done", "failed", "pending")
+        show_table(names, [[fact[name] for name in names] for fact in facts], nothing="No batch is open.")
+
+    run(work())
 
 
 @batches.command()

@@ -11,9 +11,10 @@ import click
 
 from holdfast.app import Holdfast
 from holdfast.cli.errors import DONE, Left
-from holdfast.cli.load import load_app
+from holdfast.cli.load import load_app, load_strategy
 from holdfast.cli.supervisor import Supervisor, command_line, stop_with_parent
 from holdfast.cli.tuning import tuned_runner
+from holdfast.model.strategy import Strategy
 from holdfast.telemetry import logs
 
 
@@ -27,6 +28,11 @@ from holdfast.telemetry import logs
 @click.option(
     "--lease", type=float, metavar="S", help="Seconds that a lease lasts; heartbeats scale with it."
 )
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="Which queue to serve first: rotating (default), strict, weighted, or your own as MODULE:NAME.",
+)
 @click.option("--drain", is_flag=True, help="End when nothing that is due is left.")
 @click.option("--store", metavar="URL", help="Another store than the application's own.")
 @click.option("--namespace", metavar="NAME", help="Another namespace than the application's own.")
@@ -37,6 +43,7 @@ def worker(
     concurrency: int | None,
     processes: int,
     lease: float | None,
+    strategy: str | None,
     drain: bool,
     store: str | None,
     namespace: str | None,
@@ -51,6 +58,7 @@ def worker(
         application = load_app(app).configured(
             store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
         )
+        chosen = None if strategy is None else load_strategy(strategy)
         logs.configure(application.settings)
         if processes > 1:
             options = {
@@ -58,13 +66,14 @@ def worker(
                 "--lease": lease,
                 "--store": store,
                 "--namespace": namespace,
+                "--strategy": strategy,
             }
             command = command_line(["worker", app, *_options(queues, drain, options), "--stop-with-stdin"])
             return asyncio.run(_supervise(command, processes, drain))
         if stop_with_stdin:
             stop_with_parent()
         with tuned_runner() as runner:
-            return runner.run(_serve(application, queues, drain))
+            return runner.run(_serve(application, queues, chosen, drain))
 
 
 @contextmanager
@@ -82,8 +91,8 @@ def leaving_on_signals() -> Generator[None]:
             signal.signal(number, handler)
 
 
-async def _serve(app: Holdfast, queues: tuple[str, ...], drain: bool) -> int:
-    return await app.worker(queues or None).run(until_idle=drain)
+async def _serve(app: Holdfast, queues: tuple[str, ...], strategy: Strategy | None, drain: bool) -> int:
+    return await app.worker(queues or None, strategy=strategy).run(until_idle=drain)
 
 
 async def _supervise(command: Sequence[str], processes: int, drain: bool) -> int:

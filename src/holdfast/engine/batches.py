@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -129,6 +130,17 @@ class Batches:
             is_open=awaited.held,
             state=closing.state,
         )
+
+    async def opened(self, limit: int = 100) -> list[BatchInfo]:
+        """Those to which their makers may still add jobs, the oldest first; a crash leaves one so."""
+        found: list[BatchInfo] = []
+        after: str | None = None
+        while len(found) < limit and (page := await self._client().session.flow.held(after, PAGE)):
+            for batch_id in page[: limit - len(found)]:
+                with suppress(JobGone):
+                    found.append(await self.get(batch_id))
+            after = page[-1]
+        return found
 
     async def jobs(self, batch_id: JobId) -> AsyncIterator[tuple[str, State | None]]:
         """The ids of its jobs, and how each ended; None for those that have not."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
-from holdfast.model.errors import ConfigurationError
+from holdfast.model.errors import ConfigurationError, StateConflict
 from holdfast.model.flow import LimitRecord, Scope, gate
 from holdfast.model.limits import Limit, LimitInfo, check_weight
 from holdfast.model.names import check_name
@@ -15,6 +16,8 @@ from holdfast.model.timing import Seconds
 from holdfast.store import FlowStore, Session
 
 Target = tuple[Scope, str]
+
+_TRIES = 100
 
 
 class Limits:
@@ -57,15 +60,16 @@ class Limits:
             raise ConfigurationError("only queues and keys have weights", setting="weight")
         if concurrency is None and rate is None and weight is None:
             raise ConfigurationError("give concurrency, rate or weight", setting="limit")
-        known = await self._known(target)
-        if concurrency is None and rate is None:
-            limit = replace(known, declared=False)
-        else:
+        said = None
+        if concurrency is not None or rate is not None:
             said = Limit(concurrency=concurrency, rate=rate, per=per, burst=burst).record(*target)
-            limit = replace(said, paused=known.paused, weight=known.weight)
-        if weight is not None:
-            limit = replace(limit, weight=check_weight(weight))
-        await self._session().flow.put([limit])
+        share = None if weight is None else check_weight(weight)
+
+        def change(known: LimitRecord) -> LimitRecord:
+            limit = replace(known, declared=False) if said is None else said
+            return replace(limit, paused=known.paused, weight=known.weight if share is None else share)
+
+        await _change(self._session().flow, target, change)
 
     async def remove(
         self,
@@ -103,18 +107,7 @@ class Limits:
         return infos
 
     async def _set_paused(self, target: Target, *, paused: bool) -> None:
-        limit = replace(await self._known(target), paused=paused)
-        if not limit.holds_back and limit.weight == 1.0:
-            await self._session().flow.remove(*target)
-        else:
-            await self._session().flow.put([limit])
-
-    async def _known(self, target: Target) -> LimitRecord:
-        """The limit that stands. One that says nothing yet leaves to the code what it says."""
-        for limit in await self._session().flow.limits():
-            if (limit.scope, limit.name) == target:
-                return limit
-        return LimitRecord(scope=target[0], name=target[1], declared=True)
+        await _change(self._session().flow, target, lambda known: replace(known, paused=paused))
 
 
 async def declare(flow: FlowStore, limits: Sequence[LimitRecord]) -> None:
@@ -122,14 +115,31 @@ async def declare(flow: FlowStore, limits: Sequence[LimitRecord]) -> None:
     if not limits:
         return
     known = {(limit.scope, limit.name): limit for limit in await flow.limits()}
-    wanted = [_as_paused(limit, known.get((limit.scope, limit.name))) for limit in limits]
-    news = [limit for limit in wanted if known.get((limit.scope, limit.name)) != limit]
-    if news:
-        await flow.put(news)
+    for limit in limits:
+        if _as_declared(limit, stands := known.get((limit.scope, limit.name))) != stands:
+            await _change(flow, (limit.scope, limit.name), partial(_as_declared, limit))
 
 
-def _as_paused(limit: LimitRecord, known: LimitRecord | None) -> LimitRecord:
-    return limit if known is None else replace(limit, paused=known.paused)
+def _as_declared(limit: LimitRecord, known: LimitRecord | None) -> LimitRecord:
+    """What stands if the code says this. One that was set goes before it."""
+    if known is None:
+        return limit
+    return replace(limit, paused=known.paused) if known.declared else known
+
+
+async def _change(flow: FlowStore, target: Target, change: Callable[[LimitRecord], LimitRecord]) -> None:
+    """Changes the limit that stands, by what it is at that moment: others may be changing it, too.
+
+    Where there is none, it is one that says nothing yet and leaves to the code what it says. One that says
+    nothing is not kept.
+    """
+    for _ in range(_TRIES):
+        stands = next((each for each in await flow.limits() if (each.scope, each.name) == target), None)
+        limit = change(stands or LimitRecord(scope=target[0], name=target[1], declared=True))
+        wanted = limit if limit.holds_back or limit.weight != 1.0 else None
+        if wanted == stands or await flow.swap(stands, wanted):
+            return
+    raise StateConflict(f"the limit on {target[0]} {target[1]!r} is being changed all the time; try again")
 
 
 def _target(queue: str | None, task: str | None, key: str | None, each_key: bool) -> Target:

@@ -137,6 +137,13 @@ def or_none(flow: Flow) -> Flow | None:
     return None if flow == NO_FLOW else flow
 
 
+def target(known: LimitRecord | None, limit: LimitRecord | None) -> tuple[Scope, str]:
+    """What the two are limits of; one of them may be none."""
+    one = limit or known
+    assert one is not None, "one of the two limits is given"
+    return one.scope, one.name
+
+
 def gate(scope: Scope, name: str) -> str:
     """The name of what holds jobs back: one queue, one task or one key."""
     return f"{scope}:{name}"

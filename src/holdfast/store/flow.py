@@ -51,6 +51,13 @@ class FlowStore(Protocol):
         """
         ...
 
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        """Puts a limit in the place of `known`, as `limits` gave it; False if that is not what stands there.
+
+        None says that there is none, or shall be none. Not both.
+        """
+        ...
+
     async def remove(self, scope: Scope, name: str) -> None:
         """Removes a limit, if there is one."""
         ...
@@ -76,6 +83,10 @@ class FlowStore(Protocol):
 
     async def release(self, job_id: str) -> bool:
         """Lets a job go that is held; False if it is not stored. Releasing again changes nothing."""
+        ...
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        """The waiting jobs that are held, by id from `after` on."""
         ...
 
     async def proceed(self, sequence: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from heapq import nsmallest
 from threading import Lock
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
 from holdfast.model.lifecycle import WAITING, State
 from holdfast.stores.memory.limits import count_gates
 from holdfast.stores.memory.shelf import Shelf
@@ -23,6 +23,17 @@ class MemoryFlow:
             for limit in limits:
                 self._shelf.limits.put(limit)
         self._shelf.listeners.wake()
+
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        scope, name = target(known, limit)
+        with self._lock:
+            if self._shelf.limits.of.get((scope, name)) != known:
+                return False
+            self._shelf.limits.remove(scope, name)
+            if limit is not None:
+                self._shelf.limits.put(limit)
+        self._shelf.listeners.wake()
+        return True
 
     async def remove(self, scope: Scope, name: str) -> None:
         with self._lock:
@@ -59,6 +70,12 @@ class MemoryFlow:
             shelf.let_go(record, self._clock())
         shelf.listeners.wake()
         return True
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        shelf = self._shelf
+        with self._lock:
+            waiting = (job_id for job_id in shelf.links.held if shelf.jobs[job_id].state in WAITING)
+            return nsmallest(limit, (job_id for job_id in waiting if after is None or job_id > after))
 
     async def proceed(self, sequence: str) -> None:
         shelf = self._shelf

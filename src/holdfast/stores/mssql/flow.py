@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.model.errors import StoreUnavailable
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.bell import Bell
 from holdfast.stores.mssql.database import Database
@@ -20,6 +20,7 @@ _BEGIN_PUT = """
 _PUT = "IF @got = 1 EXEC holdfast.put_limit_v1 @ns, ?, ?, ?, ?, ?, ?, ?, ?, ?;"
 _END_PUT = "COMMIT TRANSACTION; SELECT @got;"
 _AT_ONCE = 200
+_SWAP = "EXEC holdfast.swap_limit_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _REMOVE = "EXEC holdfast.remove_limit_v1 ?, ?, ?"
 _LIMITS = """
     SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared
@@ -68,6 +69,9 @@ _BEFORE = """
     SELECT TOP (?) job, state FROM holdfast.link
     WHERE ns = ? AND waiter = CAST(? AS char(36)) AND job > CAST(? AS char(36)) ORDER BY job"""
 _RELEASE = "EXEC holdfast.release_v1 ?, ?"
+_HELD = """
+    SELECT TOP (?) id FROM holdfast.job
+    WHERE ns = ? AND gate = N'after' AND held = 1 AND id > CAST(? AS char(36)) ORDER BY id"""
 _PROCEED = "EXEC holdfast.proceed_v1 ?, ?"
 _HALTED = "SELECT sequence, job FROM holdfast.halt WHERE ns = ? ORDER BY sequence"
 _OVERDUE = """
@@ -75,6 +79,9 @@ _OVERDUE = """
     SELECT TOP (?) id FROM holdfast.job
     WHERE ns = ? AND expires <= @now AND expires IS NOT NULL AND run = 0 AND worker IS NULL
     ORDER BY expires, id"""
+
+_NONE = LimitRecord(scope=Scope.QUEUE, name="")
+"""What stands for no limit, beside a flag that says so."""
 
 
 class MssqlFlow:
@@ -90,6 +97,11 @@ class MssqlFlow:
             some = limits[first : first + _AT_ONCE]
             sql = "\n".join([_BEGIN_PUT, *[_PUT] * len(some), _END_PUT])
             await self._write_alone(sql, *(value for limit in some for value in _values(limit)))
+
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        scope, name = target(known, limit)
+        told = (value for each in (known, limit) for value in (each is not None, *_values(each or _NONE)[2:]))
+        return await self._write_alone(_SWAP, scope.value, stored(name), *told) == 1
 
     async def remove(self, scope: Scope, name: str) -> None:
         await self._write_alone(_REMOVE, scope.value, stored(name))
@@ -118,6 +130,10 @@ class MssqlFlow:
         await self._bell.ring()
         return bool(is_stored)
 
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        rows = await self._database.rows(self._sql(_HELD), limit, self._ns, after or "")
+        return [job for (job,) in rows]
+
     async def proceed(self, sequence: str) -> None:
         await self._write_alone(_PROCEED, stored(sequence))
 
@@ -129,14 +145,16 @@ class MssqlFlow:
         rows = await self._database.rows(self._sql(_OVERDUE), limit, self._ns)
         return [job for (job,) in rows]
 
-    async def _write_alone(self, sql: str, *parameters: Value) -> None:
-        """Writes what all claims go by, while none is under way."""
-        if not await self._database.value(self._sql(sql), self._ns, *parameters):
+    async def _write_alone(self, sql: str, *parameters: Value) -> Value:
+        """Writes what all claims go by, while none is under way; what the server answers."""
+        answer: Value = await self._database.value(self._sql(sql), self._ns, *parameters)
+        if not answer:
             raise StoreUnavailable(
                 f"{self._database.address.place}: claims left no room for a change of what holds jobs back; "
                 "nothing was written"
             )
         await self._bell.ring()
+        return answer
 
     def _sql(self, sql: str) -> str:
         return rendered(sql, self._database.address)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
 from holdfast.model.lifecycle import State
+from holdfast.stores.partitioned.branch import Branch
 from holdfast.stores.partitioned.crowd import Crowd
 
 
@@ -19,6 +20,28 @@ class PartitionedFlow:
 
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         await self._crowd.write("put", lambda branch: branch.flow.put(limits))
+
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        """What the first partition has that has one decides; the others are given the same."""
+        scope, name = target(known, limit)
+        first = self._crowd.home
+        for branch, limits in await self._crowd.read(lambda branch: branch.flow.limits()):
+            if any((each.scope, each.name) == (scope, name) for each in limits):
+                first = branch
+                break
+        if not await first.flow.swap(known, limit):
+            return False
+
+        async def follow(branch: Branch) -> None:
+            if branch is first:
+                return
+            if limit is None:
+                await branch.flow.remove(scope, name)
+            else:
+                await branch.flow.put([limit])
+
+        await self._crowd.write("put", follow)
+        return True
 
     async def remove(self, scope: Scope, name: str) -> None:
         await self._crowd.write("removed", lambda branch: branch.flow.remove(scope, name))
@@ -49,6 +72,10 @@ class PartitionedFlow:
     async def release(self, job_id: str) -> bool:
         branch = await self._crowd.branch_of(job_id)
         return False if branch is None else await branch.flow.release(job_id)
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        answers = await self._crowd.read(lambda branch: branch.flow.held(after, limit))
+        return sorted(job_id for _, found in answers for job_id in found)[:limit]
 
     async def proceed(self, sequence: str) -> None:
         await self._crowd.write("let go on", lambda branch: branch.flow.proceed(sequence))

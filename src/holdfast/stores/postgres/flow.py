@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.bell import Bell
 from holdfast.stores.postgres.database import Database
@@ -30,6 +30,14 @@ class PostgresFlow:
             told = _encode(limits).decode()
             await self._database.value(self._queries.put_limits, self._ns, told)
             await self._bell.ring()
+
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        told = [None if each is None else _encode(each).decode() for each in (known, limit)]
+        is_put: bool = await self._database.value(
+            self._queries.swap_limit, self._ns, *target(known, limit), *told
+        )
+        await self._bell.ring()
+        return is_put
 
     async def remove(self, scope: Scope, name: str) -> None:
         await self._database.value(self._queries.remove_limit, self._ns, scope, name)
@@ -56,6 +64,10 @@ class PostgresFlow:
         is_stored: bool = await self._database.value(self._queries.release, self._ns, job_id)
         await self._bell.ring()
         return is_stored
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        rows = await self._database.rows(self._queries.held, self._ns, after, limit)
+        return [str(row[0]) for row in rows]
 
     async def proceed(self, sequence: str) -> None:
         await self._database.value(self._queries.proceed, self._ns, sequence)

@@ -162,6 +162,7 @@ class Queries:
     last_event: str = "SELECT last FROM holdfast.event_head WHERE ns = $1"
     prune_events: str = "SELECT holdfast.prune_events_v1($1, $2, $3, $4, $5)"
     put_limits: str = "SELECT holdfast.put_limits_v1($1, $2)"
+    swap_limit: str = "SELECT holdfast.swap_limit_v1($1, $2, $3, $4, $5)"
     remove_limit: str = "SELECT holdfast.remove_limit_v1($1, $2, $3)"
     limits: str = """
         SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared FROM holdfast.limits
@@ -181,6 +182,10 @@ class Queries:
         WHERE ns = $1 AND waiter = $2::uuid AND ($3::uuid IS NULL OR job > $3::uuid)
         ORDER BY job LIMIT $4"""
     release: str = "SELECT holdfast.release_v1($1, $2)"
+    held: str = """
+        SELECT id FROM holdfast.job
+        WHERE ns = $1 AND gate = 'after' AND held AND ($2::uuid IS NULL OR id > $2::uuid)
+        ORDER BY id LIMIT $3"""
     proceed: str = "SELECT holdfast.proceed_v1($1, $2)"
     halted: str = "SELECT sequence, job FROM holdfast.halt WHERE ns = $1 ORDER BY sequence"
     overdue: str = """

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, gate
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, gate, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.bell import Bell
 from holdfast.stores.redis.database import Database
@@ -41,6 +41,16 @@ class RedisFlow:
         wake = self._bell.strike()
         await self._database.run("flow_put", wake or b"", LAYOUT, *told)
         self._bell.struck(wake)
+
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        told = (b"", b"") if limit is None else (int(limit.holds_back), _value(limit))
+        before = b"" if known is None else _value(known)
+        wake = self._bell.strike()
+        is_put: int = await self._database.run(
+            "flow_swap", wake or b"", LAYOUT, gate(*target(known, limit)), before, *told
+        )
+        self._bell.struck(wake)
+        return is_put == 1
 
     async def remove(self, scope: Scope, name: str) -> None:
         wake = self._bell.strike()
@@ -79,6 +89,11 @@ class RedisFlow:
         known: int = await self._database.run("flow_release", wake or b"", job_id)
         self._bell.struck(wake)
         return known == 1
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        told: list[bytes] = await self._database.run("flow_held", writes=False)
+        found = sorted(job_id.decode() for job_id in told)
+        return [job_id for job_id in found if after is None or job_id > after][: max(0, limit)]
 
     async def proceed(self, sequence: str) -> None:
         wake = self._bell.strike()

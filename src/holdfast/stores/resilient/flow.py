@@ -20,6 +20,10 @@ class ResilientFlow:
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         await self._call(lambda: self._flow.put(limits))
 
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        """False also if the first try has done it and its answer was lost: what stands is read again then."""
+        return await self._call(lambda: self._flow.swap(known, limit))
+
     async def remove(self, scope: Scope, name: str) -> None:
         await self._call(lambda: self._flow.remove(scope, name))
 
@@ -37,6 +41,9 @@ class ResilientFlow:
 
     async def release(self, job_id: str) -> bool:
         return await self._call(lambda: self._flow.release(job_id))
+
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        return await self._call(lambda: self._flow.held(after, limit))
 
     async def proceed(self, sequence: str) -> None:
         await self._call(lambda: self._flow.proceed(sequence))

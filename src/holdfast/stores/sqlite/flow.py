@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate
+from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.sqlite.columns import STATES
 from holdfast.stores.sqlite.database import Database
@@ -32,6 +32,9 @@ class SqliteFlow:
         if limits:
             await self._database.write(self._ns, lambda tx: _put(tx, limits), wakes=True)
 
+    async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+        return await self._database.write(self._ns, lambda tx: _swap(tx, known, limit), wakes=True)
+
     async def remove(self, scope: Scope, name: str) -> None:
         await self._database.write(self._ns, lambda tx: _remove(tx, scope, name), wakes=True)
 
@@ -50,6 +53,12 @@ class SqliteFlow:
     async def release(self, job_id: str) -> bool:
         return await self._database.write(self._ns, lambda tx: _release(tx, job_id))
 
+    async def held(self, after: str | None, limit: int) -> list[str]:
+        def work(tx: Transaction) -> list[str]:
+            return _decode_ids(tx.row("jobs_held", after=after or "", limit=max(0, limit))[0])
+
+        return await self._database.read(self._ns, work)
+
     async def proceed(self, sequence: str) -> None:
         await self._database.write(self._ns, lambda tx: _proceed(tx, sequence))
 
@@ -66,6 +75,17 @@ class SqliteFlow:
 def _put(tx: Transaction, limits: Sequence[LimitRecord]) -> None:
     for limit in put_limits(tx, limits):
         _mark_gates(tx, limit.scope, limit.name)
+
+
+def _swap(tx: Transaction, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
+    scope, name = target(known, limit)
+    stands = next((each for each in read_limits(tx) if (each.scope, each.name) == (scope, name)), None)
+    if stands != known:
+        return False
+    _remove(tx, scope, name)
+    if limit is not None:
+        _put(tx, [limit])
+    return True
 
 
 def _remove(tx: Transaction, scope: Scope, name: str) -> None:

@@ -99,6 +99,27 @@ class FlowMachine(StoreMachine):
             limits = [limit for limit in limits if not limit.holds_back]
         self.ask(lambda session: session.flow.put(limits))
 
+    @rule(limit=flow_draws.limits, known=st.none() | flow_draws.limits)
+    def swap(self, limit: LimitRecord, known: LimitRecord | None) -> None:
+        """Puts it in the place of what stands there, after somebody else has tried who does not know that."""
+        if self.is_fair and limit.holds_back:
+            return
+        target = limit.scope, limit.name
+        found = self.ask(lambda session: session.flow.limits())
+        stands = next((each for each in found if (each.scope, each.name) == target), None)
+        if known is not None:
+            known = replace(known, scope=limit.scope, name=limit.name)
+        if known != stands:
+            assert not self.ask(lambda session: session.flow.swap(known, limit))
+        assert self.ask(lambda session: session.flow.swap(stands, limit))
+
+    @rule(after=st.none() | flow_draws.ids, limit=st.integers(1, 3))
+    def ask_what_is_held(self, after: str | None, limit: int) -> None:
+        held = self.ask(lambda session: session.flow.held(None, 100))
+        assert all(self.jobs[job_id].state in WAITING for job_id in held)
+        page = self.ask(lambda session: session.flow.held(after, limit))
+        assert page == [job_id for job_id in held if after is None or job_id > after][:limit]
+
     @rule(place=flow_draws.places)
     def remove_limit(self, place: tuple[Scope, str]) -> None:
         self.ask(lambda session: session.flow.remove(*place))

@@ -62,6 +62,34 @@ class LimitPromises(Promises):
         assert await case.flow.limits() == [limit(Scope.TASK, TASK, concurrency=5)]
 
     @promise
+    async def test_a_limit_takes_the_place_of_the_one_that_was_read_alone(self, case: Case) -> None:
+        one, two = (limit(Scope.KEY, "é \x01 key", concurrency=number, weight=2.5) for number in (1, 2))
+        assert not await case.flow.swap(one, two)
+        assert await case.flow.swap(None, one)
+        assert not await case.flow.swap(None, two)
+        assert await case.flow.swap(one, two)
+        assert not await case.flow.swap(one, None)
+        assert await case.flow.limits() == [two]
+        declared = limit(Scope.TASK, TASK, rate=7, period=SECOND, burst=3, declared=True)
+        assert await case.flow.swap(None, declared)
+        paused = limit(Scope.TASK, TASK, rate=7, period=SECOND, burst=3, declared=True, paused=True)
+        assert await case.flow.swap(declared, paused)
+        assert await case.flow.limits() == [two, paused]
+        assert await case.flow.swap(two, None)
+        assert await case.flow.limits() == [paused]
+
+    @promise
+    async def test_what_is_parked_is_looked_at_again_when_its_limit_is_swapped(self, case: Case) -> None:
+        one, two = (limit(Scope.KEY, KEY, concurrency=number) for number in (1, 2))
+        assert await case.flow.swap(None, one)
+        added = [await case.add(flow=NewFlow(limit_key=KEY)) for _ in range(4)]
+        assert names(await case.claim(limit=10)) == names(added[:1])
+        assert await case.flow.swap(one, two)
+        assert names(await case.claim(limit=10)) == names(added[1:2])
+        assert await case.flow.swap(two, None)
+        assert names(await case.claim(limit=10)) == names(added[2:])
+
+    @promise
     async def test_a_queue_never_has_more_leased_jobs_than_its_limit(self, case: Case) -> None:
         await case.flow.put([limit(Scope.QUEUE, QUEUE, concurrency=2)])
         added = [await case.add() for _ in range(5)]

@@ -145,6 +145,24 @@ class LinkPromises(Promises):
         assert not await case.flow.release(new_id())
 
     @promise
+    async def test_those_that_are_held_are_told_as_long_as_they_wait(self, case: Case) -> None:
+        await case.add()
+        jobs = [await add(case, new_job(flow=NewFlow(held=True, after_any=True))) for _ in range(5)]
+        ids = sorted(job.id for job in jobs)
+        assert await case.flow.held(None, 10) == ids
+        assert await case.flow.held(ids[1], 2) == ids[2:4]
+        # Whether it waits for others as well makes no difference.
+        before = await add(case, new_job(flow=NewFlow(before=ids[1])))
+        await case.flow.release(ids[0])
+        await case.flow.release(ids[1])
+        assert await case.flow.held(None, 10) == ids[2:]
+        await case.jobs.delete(ids[2])
+        [cancelled] = [job for job in jobs if job.id == ids[3]]
+        await case.cancel(cancelled)
+        assert await case.flow.held(None, 10) == ids[4:]
+        assert before.id not in ids
+
+    @promise
     async def test_a_new_job_can_be_put_before_one_that_still_waits(self, case: Case) -> None:
         closing = await add(case, new_job(flow=NewFlow(held=True, after_any=True)))
         jobs = [await add(case, new_job(flow=NewFlow(before=closing.id))) for _ in range(3)]

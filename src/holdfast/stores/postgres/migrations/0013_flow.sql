@@ -117,9 +117,8 @@ END
 $$;
 
 -- The first jobs of a queue, and of those that were let go at p_heads, by limits on keys alone: which of them these let through
--- until there are p_left, which they park before that, and which of p_heads were looked at. is_hard: other things than these
--- decide here as well, so nothing is said of them. instant as in rooms. The first of a key finds out about its room; so many of
--- them follow each other.
+-- until there are p_left, which they hold back before that, also at the gate where it stands, and which of p_heads were looked at.
+-- is_hard: other things than these decide here as well, so nothing is said of them. instant as in rooms.
 CREATE FUNCTION holdfast.sift_v1(
     p_ns integer, p_now bigint, p_queue text, p_tasks text[], p_heads tid[], p_asked integer, p_left integer,
     OUT taken tid[], OUT parked tid[], OUT seen tid[], OUT size integer, OUT looked integer, OUT is_hard boolean,
@@ -129,72 +128,78 @@ AS $$
 BEGIN
     WITH clock AS MATERIALIZED (
         SELECT greatest(p_now, holdfast.now_v1()) AS now
-    ), page AS (
-        SELECT c.place, c.task, c.limit_key AS key, c.gate, c.sequence IS NOT NULL AS is_hard,
-               row_number() OVER (ORDER BY c.priority, c.rank, c.id) AS n
-        FROM (
-            SELECT * FROM (
-                SELECT i.ctid AS place, i.id, i.task, i.limit_key, i.sequence, i.gate, i.priority,
-                       coalesce(i.rank, i.due) AS rank
-                FROM holdfast.job AS i
-                WHERE i.ns = p_ns AND i.queue = p_queue AND i.ready AND i.task = ANY (p_tasks)
-                ORDER BY i.priority, coalesce(i.rank, i.due), i.id
-                -- Of heads that come before all of these, so many less.
-                LIMIT CASE WHEN p_heads = '{}' THEN p_asked ELSE greatest(0, p_asked - (
-                    SELECT count(*) FROM holdfast.job AS h
-                    WHERE h.ctid = ANY (p_heads) AND (h.priority, coalesce(h.rank, h.due), h.id) < (
-                        SELECT f.priority, coalesce(f.rank, f.due), f.id FROM holdfast.job AS f
-                        WHERE f.ns = p_ns AND f.queue = p_queue AND f.ready
-                        ORDER BY f.priority, coalesce(f.rank, f.due), f.id LIMIT 1))) END
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS r
-            UNION ALL
-            SELECT h.ctid, h.id, h.task, h.limit_key, h.sequence, h.gate, h.priority, coalesce(h.rank, h.due)
-            FROM holdfast.job AS h WHERE h.ctid = ANY (p_heads)
-            ORDER BY priority, rank, id LIMIT p_asked
-        ) AS c
-    ), turns AS (
-        SELECT p.*, row_number() OVER (PARTITION BY p.key ORDER BY p.n) AS turn FROM page AS p
-    ), rooms AS (
-        SELECT j.n, j.place, j.task, j.key, j.gate, j.turn, r.is_hard OR j.is_hard AS is_hard,
-               max(r.room) OVER (PARTITION BY j.key) AS room
-        FROM turns AS j
+    ), page AS MATERIALIZED (
+        SELECT c.*, row_number() OVER (ORDER BY c.priority, c.rank, c.id)::integer AS n FROM (SELECT * FROM (
+            SELECT i.ctid AS place, i.id, i.task, i.limit_key AS key, i.sequence, i.gate, i.priority,
+                   coalesce(i.rank, i.due) AS rank
+            FROM holdfast.job AS i
+            WHERE i.ns = p_ns AND i.queue = p_queue AND i.ready AND i.task = ANY (p_tasks)
+            ORDER BY i.priority, coalesce(i.rank, i.due), i.id
+            -- Of heads that come before all of these, so many less.
+            LIMIT CASE WHEN p_heads = '{}' THEN p_asked ELSE greatest(0, p_asked - (
+                SELECT count(*) FROM holdfast.job AS h
+                WHERE h.ctid = ANY (p_heads) AND (h.priority, coalesce(h.rank, h.due), h.id) < (
+                    SELECT f.priority, coalesce(f.rank, f.due), f.id FROM holdfast.job AS f
+                    WHERE f.ns = p_ns AND f.queue = p_queue AND f.ready
+                    ORDER BY f.priority, coalesce(f.rank, f.due), f.id LIMIT 1))) END
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS r
+        UNION ALL
+        SELECT h.ctid, h.id, h.task, h.limit_key, h.sequence, h.gate, h.priority, coalesce(h.rank, h.due)
+        FROM holdfast.job AS h WHERE h.ctid = ANY (p_heads)
+        ORDER BY priority, rank, id LIMIT p_asked) AS c
+    ), facts AS MATERIALIZED (
+        SELECT count(*) AS size, coalesce(bool_or(p.sequence IS NOT NULL), false) AS is_hard,
+               min(p.task) FILTER (WHERE p.key IS NOT NULL) AS task,
+               min(p.task) FILTER (WHERE p.key IS NOT NULL) <> max(p.task) FILTER (WHERE p.key IS NOT NULL) AS are_several,
+               EXISTS (SELECT FROM holdfast.limits AS l WHERE l.ns = p_ns AND l.scope = 'key') AS has_own
+        FROM page AS p
+    ), each AS MATERIALIZED (
+        SELECT l.rate, l.paused, l.concurrency FROM facts AS f
+        CROSS JOIN LATERAL (
+            SELECT * FROM holdfast.limits AS i WHERE i.ns = p_ns AND i.scope = 'each_key' AND i.name = f.task OFFSET 0
+        ) AS l
+    ), keys AS (
+        -- In order, each key's jobs by themselves.
+        SELECT p.key, array_agg(p.place) AS places, array_agg(p.n) AS turns, count(*) AS jobs
+        FROM (SELECT i.key, i.n, i.place FROM page AS i ORDER BY i.key, i.n OFFSET 0) AS p
+        GROUP BY p.key
+    ), rooms AS MATERIALIZED (
+        SELECT k.places, k.turns, k.jobs, CASE WHEN k.key IS NULL THEN NULL WHEN l.is_own THEN l.rate ELSE e.rate END > 0 AS is_hard,
+               greatest(0, coalesce(CASE
+                   WHEN k.key IS NULL THEN NULL
+                   WHEN CASE WHEN l.is_own THEN l.paused ELSE e.paused END THEN 0
+                   ELSE CASE WHEN l.is_own THEN l.concurrency ELSE e.concurrency END - (
+                       SELECT count(*) FROM holdfast.job AS i
+                       WHERE i.ns = p_ns AND i.limit_key = k.key AND i.worker IS NOT NULL) END, k.jobs))::integer AS room
+        FROM keys AS k CROSS JOIN facts AS f LEFT JOIN each AS e ON true
         LEFT JOIN LATERAL (
-            SELECT l.rate > 0 AS is_hard,
-                   CASE WHEN l.paused THEN 0
-                        WHEN l.concurrency IS NOT NULL THEN l.concurrency - (
-                            SELECT count(*) FROM holdfast.job AS i
-                            WHERE i.ns = p_ns AND i.limit_key = j.key AND i.worker IS NOT NULL) END AS room
-            FROM (
-                (SELECT 1 AS turn, i.rate, i.paused, i.concurrency FROM holdfast.limits AS i
-                 WHERE i.ns = p_ns AND i.scope = 'key' AND i.name = j.key OFFSET 0)
-                UNION ALL
-                (SELECT 2 AS turn, i.rate, i.paused, i.concurrency FROM holdfast.limits AS i
-                 WHERE i.ns = p_ns AND i.scope = 'each_key' AND i.name = j.task OFFSET 0)
-                ORDER BY turn LIMIT 1
-            ) AS l
-            WHERE j.turn = 1 AND j.key IS NOT NULL OFFSET 0
-        ) AS r ON true
+            SELECT true AS is_own, i.rate, i.paused, i.concurrency FROM holdfast.limits AS i
+            WHERE f.has_own AND i.ns = p_ns AND i.scope = 'key' AND i.name = k.key OFFSET 0
+        ) AS l ON true
     ), passed AS (
-        SELECT r.place, r.task, r.key, r.gate, r.is_hard, coalesce(r.turn > r.room, false) AS is_full,
-               count(*) FILTER (WHERE (r.turn > r.room) IS NOT TRUE) OVER (
-                   ORDER BY r.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-        FROM rooms AS r
+        SELECT unnest(r.places[:r.room]) AS place, unnest(r.turns[:r.room]) AS n FROM rooms AS r
+    ), last AS MATERIALIZED (
+        SELECT CASE WHEN (SELECT sum(least(r.room, r.jobs)) FROM rooms AS r) >= p_left
+               THEN (SELECT p.n FROM passed AS p ORDER BY p.n OFFSET p_left - 1 LIMIT 1) ELSE p_asked + 1 END AS n
     )
-    SELECT coalesce(array_agg(p.place) FILTER (WHERE NOT p.is_full AND p.before < p_left), '{}'),
-           coalesce(array_agg(p.place) FILTER (
-               WHERE p.is_full AND p.before < p_left AND p.gate IS DISTINCT FROM 'key:' || p.key), '{}'),
-           coalesce(array_agg(p.place) FILTER (WHERE p.gate IS NOT NULL AND p.before < p_left), '{}'),
-           count(*), count(*) FILTER (WHERE p.before < p_left),
-           coalesce(bool_or(p.is_hard), false) OR (
-               min(p.task) FILTER (WHERE p.key IS NOT NULL) <> max(p.task) FILTER (WHERE p.key IS NOT NULL)
+    SELECT ARRAY(SELECT p.place FROM passed AS p WHERE p.n <= l.n),
+           ARRAY(SELECT h.place FROM (
+                     SELECT unnest(r.places[r.room + 1:]) AS place, unnest(r.turns[r.room + 1:]) AS n
+                     FROM rooms AS r WHERE r.room < r.jobs
+                 ) AS h WHERE h.n < l.n),
+           CASE WHEN p_heads = '{}' THEN '{}'
+                ELSE ARRAY(SELECT p.place FROM page AS p WHERE p.gate IS NOT NULL AND p.n <= l.n) END,
+           f.size, least(f.size, l.n),
+           f.is_hard OR EXISTS (SELECT FROM rooms AS r WHERE r.is_hard) OR (
+               f.are_several
                -- What one of several tasks takes of a key counts for the others, whose limit on it may be another.
                AND (SELECT count(DISTINCT (l.paused, l.concurrency, l.rate)) > 1
                     FROM unnest(p_tasks) AS t(name)
                     LEFT JOIN holdfast.limits AS l ON l.ns = p_ns AND l.scope = 'each_key' AND l.name = t.name)) IS TRUE,
            (SELECT t.now FROM clock AS t)
     INTO taken, parked, seen, size, looked, is_hard, instant
-    FROM passed AS p;
+    FROM facts AS f CROSS JOIN last AS l;
 END
 $$;
 

@@ -291,7 +291,8 @@ BEGIN
             v_looks := v_looks - v_sifted.looked;
             v_is_last := v_sifted.size < v_asked;
             IF v_sifted.parked <> '{}' THEN
-                UPDATE holdfast.job AS j SET gate = 'key:' || j.limit_key, ready = NULL WHERE j.ctid = ANY (v_sifted.parked);
+                UPDATE holdfast.job AS j SET gate = 'key:' || j.limit_key, ready = NULL
+                WHERE j.ctid = ANY (v_sifted.parked) AND j.gate IS DISTINCT FROM 'key:' || j.limit_key;
             END IF;
         ELSE
             SELECT * INTO v_weighed

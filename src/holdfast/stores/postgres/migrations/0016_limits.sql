@@ -65,6 +65,26 @@ BEGIN
 END
 $$;
 
+-- Puts a limit in the place of one that was read, or of none, or removes it; false if that is not what stands there.
+CREATE FUNCTION holdfast.swap_limit_v1(
+    p_ns integer, p_scope text, p_name text, p_known jsonb, p_limit jsonb
+) RETURNS boolean LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
+    IF p_known IS DISTINCT FROM (
+        SELECT to_jsonb(l) - 'ns' FROM holdfast.limits AS l WHERE l.ns = p_ns AND l.scope = p_scope AND l.name = p_name)
+    THEN
+        RETURN false;
+    END IF;
+    PERFORM holdfast.remove_limit_v1(p_ns, p_scope, p_name);
+    IF p_limit IS NOT NULL THEN
+        PERFORM holdfast.put_limits_v1(p_ns, jsonb_build_array(p_limit));
+    END IF;
+    RETURN true;
+END
+$$;
+
 -- How many jobs of a gate are leased, and how many parked there.
 CREATE FUNCTION holdfast.usage_v1(p_ns integer, p_gate text, OUT running bigint, OUT parked bigint) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off

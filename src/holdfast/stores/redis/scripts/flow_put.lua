@@ -7,14 +7,7 @@ for at = 4, #ARGV, 3 do
   local field, value = ARGV[at], ARGV[at + 2]
   local known = call('HGET', F.table_of(field), field) or call('HGET', WEIGHTS, field)
   if not known or F.has(byte(known, 25), IS_DECLARED) or not F.has(byte(value, 25), IS_DECLARED) then
-    local here, gone = F.table_of(field), WEIGHTS
-    if ARGV[at + 1] ~= '1' then here, gone = gone, here end
-    if F.table_of(field) == LIMITS and changed[field] == nil then
-      changed[field] = call('HEXISTS', LIMITS, field) == 1
-    end
-    call('HDEL', gone, field)
-    call('HSET', here, field, value)
-    F.reopen(field)
+    F.place_limit(field, value, ARGV[at + 1] == '1', changed)
   end
 end
 F.save_holdings(was_limited, changed)

@@ -6,6 +6,7 @@ if its and F.has(its.bits, HELD) then
   call('DEL', KEYS[2])
   its.bits = F.without(its.bits, HELD)
   F.set_flow(job, its)
+  call('SREM', HELDS, job.id)
   F.note(job)
   if job.gate == AFTER and not F.holds(job) then F.unpark(job) end
   F.save()

@@ -1,9 +1,5 @@
 -- ARGV: instant, wake-up, scope and name.
-local was_limited, field, changed = F.is_limited(), ARGV[3], {}
-if F.table_of(field) == LIMITS then changed[field] = call('HEXISTS', LIMITS, field) == 1 end
-if call('HDEL', F.table_of(field), field) + call('HDEL', WEIGHTS, field) > 0 then
-  F.reopen(field)
-  F.save_holdings(was_limited, changed)
-end
+local was_limited, changed = F.is_limited(), {}
+if F.place_limit(ARGV[3], false, false, changed) then F.save_holdings(was_limited, changed) end
 F.ring(ARGV[2])
 return 1

@@ -53,4 +53,15 @@ function F.reopen(field)
   end
 end
 
+-- Puts the value of a limit where it belongs, or takes it away if it is false; whether anything is there now, or was.
+-- `changed` is told whether its gate was counted before.
+function F.place_limit(field, value, holds, changed)
+  local its = F.table_of(field)
+  if its == LIMITS and changed[field] == nil then changed[field] = call('HEXISTS', LIMITS, field) == 1 end
+  local known = call('HDEL', its, field) + call('HDEL', WEIGHTS, field) > 0
+  if value then call('HSET', holds and its or WEIGHTS, field, value) end
+  if known or value then F.reopen(field) end
+  return known or value
+end
+
 function F.table_of(field) return sub(field, 1, 4) == 'key:' and KEY_LIMITS or LIMITS end

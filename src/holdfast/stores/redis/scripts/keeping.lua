@@ -1,4 +1,5 @@
 -- Jobs that wait for others, one by one.
+local HELDS = NS .. 'z:a' -- those that are parked there because they are held, whether or not they wait for others
 
 function F.flow_of(job)
   if job.its == nil then
@@ -36,6 +37,7 @@ end
 function F.leave_line(job)
   F.save_waiting()
   local gate, place = job.gate, F.row_of(job.queue, job.task)
+  if gate == AFTER then call('SREM', HELDS, job.id) end
   call('ZREM', F.parked_line(gate, place), F.order_of(job) .. job.id)
   F.tidy(gate, place)
   F.count(job.state == RETRY and 'Q' or 'P', job.queue, -1)
@@ -48,6 +50,7 @@ F.make_ready = F.wait
 function F.wait(job)
   if not F.holds(job) then return F.make_ready(job) end
   job.gate, job.kind = AFTER, F.with(job.kind, IS_PARKED)
+  if F.has(job.its.bits, HELD) then call('SADD', HELDS, job.id) end
   F.put_aside(AFTER, job.queue, job.task, job.state, F.order_of(job) .. job.id)
 end
 

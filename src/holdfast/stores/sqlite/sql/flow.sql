@@ -49,6 +49,14 @@ SELECT json_group_array(id) FROM (
     WHERE ns = :ns AND expires <= :now AND run = 0 ORDER BY expires, id LIMIT :limit
 );
 
+-- name: jobs_held
+SELECT json_group_array(id) FROM (
+    SELECT id FROM holdfast_job AS j INDEXED BY holdfast_job_parked
+    WHERE ns = :ns AND gate = 'after' AND id > :after AND EXISTS (
+        SELECT 1 FROM holdfast_link AS l WHERE l.ns = :ns AND l.waiter = j.id AND l.job = '')
+    ORDER BY id LIMIT :limit
+);
+
 -- name: halts
 SELECT json_group_array(json_array(sequence, job)) FROM (
     SELECT sequence, job FROM holdfast_halt WHERE ns = :ns ORDER BY sequence

@@ -1,0 +1,2 @@
+-- ARGV: instant.
+return call('SMEMBERS', HELDS)

@@ -196,7 +196,7 @@ class Worker:
         if self._on_shutdown is not None:
             stack.push_async_callback(self._on_shutdown)
         await stack.enter_async_context(learning(self._strategy, session, settings.reclaim_seconds))
-        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, self._partition)
+        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, notices, self._partition)
         self._consumers = Consumers(
             store, session, self._subscriptions, settings, notices, self.id, self._state
         )
@@ -265,6 +265,8 @@ class Worker:
             if not consumers.is_stopping:
                 consumers.stop(0)
             await consumers.close()
+            if self._ledger is not None:
+                self._ledger.close()
             self._ledger = self._pump = self._consumers = None
             self._is_wedged = any(hold.stop is not Stop.SHUTDOWN for hold in pump.slots.stuck)
             self.exit_code = self._code_after(pump)

@@ -14,7 +14,7 @@ from holdfast.store import Store
 from holdfast.store.circuit import CircuitReport, circuits
 from holdfast.telemetry import exposition
 from holdfast.telemetry.instruments import Family
-from holdfast.telemetry.tally import Tally
+from holdfast.telemetry.tally import Observer, Tally
 
 CONTENT_TYPE = exposition.CONTENT_TYPE
 
@@ -71,6 +71,11 @@ class Metrics:
         with self._lock:
             self._tally.guarded(reports)
             return self._tally.families()
+
+    def forward(self, observer: Observer | None) -> None:
+        """Has somebody be told of each value that a histogram observes, as it is observed; None ends that."""
+        with self._lock:
+            self._tally.forward = observer
 
     def close(self) -> None:
         """Counts no more. What was counted stays readable."""

@@ -14,12 +14,13 @@ from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.timing import SECOND
 from holdfast.store.circuit import CircuitReport, CircuitState
 from holdfast.telemetry import catalogue as the
-from holdfast.telemetry.instruments import Definition, Family, Histogram, Numbers
+from holdfast.telemetry.instruments import Definition, Family, Histogram, Labels, Numbers
 
 OUR_LOCKS = "holdfast."
 """Locks with such names are held for as long as a process lives, and waited for just as long."""
 
 Facts = Mapping[str, Any]
+Observer = Callable[[Definition, float, Labels], None]
 
 
 class Tally:
@@ -30,6 +31,8 @@ class Tally:
         self._histograms = {each: Histogram(each) for each in the.CATALOGUE if each.kind == "histogram"}
         self._terms: dict[str, int] = {}
         self._workers: set[str] = set()
+        self.forward: Observer | None = None
+        """Told of each value that a histogram observes."""
         self.hearers: Mapping[str, Callable[[Facts], None]] = {
             "claimed": self._claimed,
             "settled": self._settled,
@@ -110,7 +113,10 @@ class Tally:
         self._numbers[definition].add(labels, by)
 
     def _observe(self, definition: Definition, value: float, *labels: str) -> None:
-        self._histograms[definition].observe(max(0.0, value), labels)
+        value = max(0.0, value)
+        self._histograms[definition].observe(value, labels)
+        if self.forward is not None:
+            self.forward(definition, value, labels)
 
     def _claimed(self, facts: Facts) -> None:
         record: JobRecord = facts["record"]

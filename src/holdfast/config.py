@@ -14,7 +14,7 @@ import msgspec
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.partition_table import PARTITIONED, with_partitions
 from holdfast.model.presets import PRESETS
-from holdfast.model.settings import Settings
+from holdfast.model.settings import SECRET_SETTINGS, Settings
 
 PREFIX = "HOLDFAST_"
 FILE_VARIABLE = "HOLDFAST_CONFIG"
@@ -158,7 +158,8 @@ def _convert(name: str, item: _Given) -> object:
     try:
         return msgspec.convert(item.value, _TYPES[name], strict=not from_environment)
     except msgspec.ValidationError:
-        shown = ascii(item.value) if name != "store" else f"a {type(item.value).__name__}"
+        is_hidden = name == "store" or name in SECRET_SETTINGS
+        shown = f"a {type(item.value).__name__}" if is_hidden else ascii(item.value)
         message = f"expected {_kind(name)}, got {shown if len(shown) <= 60 else shown[:57] + '...'}"
         raise ConfigurationError(_placed(name, item.source, message), setting=None) from None
 

@@ -35,5 +35,10 @@ class Overrides(TypedDict, total=False):
     payload_bytes: int | None
     result_bytes: int | None
     error_bytes: int | None
+    health_port: int | None
+    health_host: str | None
+    health_token: str | None
+    health_file: str | None
+    health_limit_seconds: float | None
     log_format: str | None
     log_level: str | None

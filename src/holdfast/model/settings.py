@@ -14,6 +14,9 @@ from holdfast.model.timing import Timing
 
 LOG_FORMATS = ("logfmt", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+HIDDEN = "***"
+SECRET_SETTINGS = frozenset({"health_token"})
+"""Never shown anywhere, not even in part."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,13 +70,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     result_bytes: int = 1_048_576
     error_bytes: int = 16_384
 
+    health_port: int | None = None
+    """Where `holdfast worker` tells whether it is well, and its metrics; None: nowhere, 0: any free port."""
+    health_host: str = "127.0.0.1"
+    health_token: str | None = None
+    """What a reader of the metrics must know; from other machines there are none without it."""
+    health_file: str | None = None
+    """Where it writes the same every second."""
+    health_limit_seconds: float = 30.0
+    """How long the store may be away, or nothing be claimed, before a worker is not well."""
+
     log_format: str = "logfmt"
     log_level: str = "info"
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__}
-        shown["store"] = mask_url(self.store)
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [(name, self.shown(name)) for name in self.__struct_fields__]
+
+    def shown(self, name: str) -> object:
+        """The value of a setting, fit to be shown."""
+        value = getattr(self, name)
+        if name == "store":
+            return mask_url(self.store)
+        return HIDDEN if name in SECRET_SETTINGS and value is not None else value
 
     def __post_init__(self) -> None:
         try:
@@ -97,7 +118,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "payload_bytes": (1, 16 * 1_048_576),
             "result_bytes": (1, 64 * 1_048_576),
             "error_bytes": (256, 1_048_576),
+            "health_limit_seconds": (0.1, 86_400),
         }
+        if self.health_port is not None:
+            ranges["health_port"] = (0, 65_535)
         if self.interval_seconds is not None:
             ranges["interval_seconds"] = (1, 100 * 366 * 86_400)
         for setting, (low, high) in ranges.items():

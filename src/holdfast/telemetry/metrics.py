@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
+from holdfast.engine.client import Client
 from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
 from holdfast.model.overview import Stats
@@ -19,6 +21,12 @@ from holdfast.telemetry.tally import Observer, Tally
 CONTENT_TYPE = exposition.CONTENT_TYPE
 
 
+class Blocking(Protocol):
+    """Its blocking face."""
+
+    def wait_for(self, name: str, use: Callable[[Client], Coroutine[Any, Any, Stats]]) -> Stats: ...
+
+
 class Application(Protocol):
     """What is needed of a Holdfast."""
 
@@ -28,7 +36,15 @@ class Application(Protocol):
     @property
     def store(self) -> Store: ...
 
+    @property
+    def sync(self) -> Blocking: ...
+
     async def stats(self) -> Stats: ...
+
+
+async def _within(asked: Awaitable[Stats], timeout: Seconds) -> Stats:
+    async with asyncio.timeout(seconds(timeout)):
+        return await asked
 
 
 class Metrics:
@@ -49,14 +65,30 @@ class Metrics:
 
         If it does not answer in time, the rest is rendered, without them, and `holdfast_store_up` is 0.
         """
+        await self.measure(timeout)
+        return self.render()
+
+    async def measure(self, timeout: Seconds = 5) -> None:
+        """Asks the store for the sizes of the queues, as `collect` does, and renders nothing."""
         try:
-            async with asyncio.timeout(seconds(timeout)):
-                stats: Stats | None = await self._app.stats()
+            stats: Stats | None = await _within(self._app.stats(), timeout)
         except (StoreError, TimeoutError):
             stats = None
+        self._take(stats)
+
+    def measure_sync(self, timeout: Seconds = 5) -> None:
+        """The same for blocking code, on any thread that has no event loop."""
+        try:
+            stats: Stats | None = self._app.sync.wait_for(
+                "stats", lambda client: _within(client.stats(), timeout)
+            )
+        except (StoreError, TimeoutError):
+            stats = None
+        self._take(stats)
+
+    def _take(self, stats: Stats | None) -> None:
         with self._lock:
             self._tally.measured(stats)
-        return self.render()
 
     def render(self) -> str:
         """All metrics as Prometheus reads them; send it as CONTENT_TYPE.

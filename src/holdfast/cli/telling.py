@@ -18,7 +18,7 @@ from holdfast.model.health import Health, all_well
 from holdfast.model.settings import Settings
 from holdfast.telemetry import chorus, exposition
 from holdfast.telemetry.endpoint import Endpoint, HealthFile
-from holdfast.telemetry.metrics import Metrics
+from holdfast.telemetry.metrics import Metrics, queues_within
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def telling_of_one(app: Holdfast, health: Callable[[], Health], inside: Path | N
     metrics = Metrics(app)
 
     def measured() -> Metrics:
-        metrics.measure_sync(2)
+        metrics.take(app.sync.queues.wait_for("list", lambda queues: queues_within(queues, 2)))
         return metrics
 
     try:

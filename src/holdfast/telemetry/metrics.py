@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
-from holdfast.engine.client import Client
 from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
-from holdfast.model.overview import Stats
+from holdfast.model.overview import QueueInfo
 from holdfast.model.timing import Seconds, seconds
 from holdfast.store import Store
 from holdfast.store.circuit import CircuitReport, circuits
@@ -21,10 +19,10 @@ from holdfast.telemetry.tally import Observer, Tally
 CONTENT_TYPE = exposition.CONTENT_TYPE
 
 
-class Blocking(Protocol):
-    """Its blocking face."""
+class Listing(Protocol):
+    """What tells of all queues."""
 
-    def wait_for(self, name: str, use: Callable[[Client], Coroutine[Any, Any, Stats]]) -> Stats: ...
+    async def list(self) -> list[QueueInfo]: ...
 
 
 class Application(Protocol):
@@ -37,14 +35,7 @@ class Application(Protocol):
     def store(self) -> Store: ...
 
     @property
-    def sync(self) -> Blocking: ...
-
-    async def stats(self) -> Stats: ...
-
-
-async def _within(asked: Awaitable[Stats], timeout: Seconds) -> Stats:
-    async with asyncio.timeout(seconds(timeout)):
-        return await asked
+    def queues(self) -> Listing: ...
 
 
 class Metrics:
@@ -70,25 +61,12 @@ class Metrics:
 
     async def measure(self, timeout: Seconds = 5) -> None:
         """Asks the store for the sizes of the queues, as `collect` does, and renders nothing."""
-        try:
-            stats: Stats | None = await _within(self._app.stats(), timeout)
-        except (StoreError, TimeoutError):
-            stats = None
-        self._take(stats)
+        self.take(await queues_within(self._app.queues, timeout))
 
-    def measure_sync(self, timeout: Seconds = 5) -> None:
-        """The same for blocking code, on any thread that has no event loop."""
-        try:
-            stats: Stats | None = self._app.sync.wait_for(
-                "stats", lambda client: _within(client.stats(), timeout)
-            )
-        except (StoreError, TimeoutError):
-            stats = None
-        self._take(stats)
-
-    def _take(self, stats: Stats | None) -> None:
+    def take(self, queues: list[QueueInfo] | None) -> None:
+        """Takes over what somebody else has asked for; None if the store did not answer."""
         with self._lock:
-            self._tally.measured(stats)
+            self._tally.measured(queues)
 
     def render(self) -> str:
         """All metrics as Prometheus reads them; send it as CONTENT_TYPE.
@@ -120,3 +98,12 @@ class Metrics:
     def _hear(self, notice: Notice) -> None:
         with self._lock:
             self._tally.hear(notice)
+
+
+async def queues_within(queues: Listing, timeout: Seconds) -> list[QueueInfo] | None:
+    """All queues; None if the store does not answer in time."""
+    try:
+        async with asyncio.timeout(seconds(timeout)):
+            return await queues.list()
+    except (StoreError, TimeoutError):
+        return None

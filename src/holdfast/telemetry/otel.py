@@ -313,7 +313,8 @@ def _observe(
     if definition.kind == "counter":
         meter.create_observable_counter(name_of(definition), [read], description=definition.help)
     else:
-        meter.create_observable_gauge(name_of(definition), [read], description=definition.help)
+        unit = "s" if definition.name.endswith("_seconds") else ""
+        meter.create_observable_gauge(name_of(definition), [read], unit, definition.help)
 
 
 def name_of(definition: Definition) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.engine.leader import LEADER
 from holdfast.engine.notices import Notice
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.outcome import Stop
-from holdfast.model.overview import Counts, Stats
+from holdfast.model.overview import Counts, QueueInfo
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.timing import SECOND
 from holdfast.store.circuit import CircuitReport, CircuitState
@@ -73,18 +73,21 @@ class Tally:
         if hearer is not None:
             hearer(notice.facts)
 
-    def measured(self, stats: Stats | None) -> None:
+    def measured(self, told: Sequence[QueueInfo] | None) -> None:
         """Takes over what the store told; None if it did not answer, and old sizes are not shown as new."""
-        queues = {} if stats is None else dict(sorted(stats.by_queue.items()))
+        queues = () if told is None else told
 
         def show(gauge: Definition, size: Callable[[Counts], int]) -> None:
-            self._numbers[gauge].replace(((queue,), size(counts)) for queue, counts in queues.items())
+            self._numbers[gauge].replace(((queue.name,), size(queue.counts)) for queue in queues)
 
         show(the.QUEUE_DEPTH, lambda counts: counts.queued)
         show(the.QUEUE_SCHEDULED, lambda counts: counts.scheduled)
         show(the.QUEUE_IN_PROGRESS, lambda counts: counts.in_progress)
         show(the.DLQ_SIZE, lambda counts: counts.by_state[State.DLQ])
-        self._numbers[the.STORE_UP].set(0 if stats is None else 1)
+        self._numbers[the.QUEUE_OLDEST].replace(((queue.name,), queue.oldest or 0) for queue in queues)
+        for queue in queues:
+            self._observe(the.QUEUE_AGE, queue.oldest or 0, queue.name)
+        self._numbers[the.STORE_UP].set(0 if told is None else 1)
 
     def guarded(self, reports: Mapping[str, CircuitReport]) -> None:
         """Takes over what the circuits of the store report, by partition."""

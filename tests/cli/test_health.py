@@ -6,13 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Run, Start, read_until
+from tests.servers.waiting import wait_until
 
 pytestmark = pytest.mark.process
 PATIENCE = 20.0
@@ -34,13 +34,14 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 
 def ask_until(port: int, path: str, status: int, word: str = "") -> str:
-    end = time.monotonic() + PATIENCE
-    while True:
-        found, body = ask(port, path)
-        if found == status and word in body:
-            return body
-        assert time.monotonic() < end, (found, body)
-        time.sleep(0.05)
+    answers: list[tuple[int, str]] = []
+
+    def is_so() -> bool:
+        answers.append(ask(port, path))
+        return answers[-1][0] == status and word in answers[-1][1]
+
+    wait_until(is_so, f"{path} answers {status} {word}")
+    return answers[-1][1]
 
 
 def samples(text: str) -> dict[tuple[str, str], float]:
@@ -124,8 +125,7 @@ def test_children_do_not_take_the_port_of_the_settings(start: Start, monkeypatch
     process = start("worker", "shop:app", "--store", "sqlite:///jobs.db", "--processes", "2")
     port = port_of(process)
     ask_until(port, "/health/ready", 200)
-    while not json.loads(Path("health.json").read_text())["ready"]:
-        time.sleep(0.05)
+    wait_until(lambda: json.loads(Path("health.json").read_text())["ready"], "the file says ready")
     process.terminate()
     _, err = process.communicate()
     assert 'event="health is told"' not in err

@@ -2,25 +2,26 @@
 
 import asyncio
 import threading
-import time
+from collections.abc import Callable
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.health import Health
 from tests.engine.rig import Gate, Rig
+from tests.servers.waiting import wait_until
 
 PATIENCE = 10.0
 
 
-def until(worker_health: object, wanted: str) -> Health:
+def until(health: Callable[[], Health], wanted: str) -> Health:
     """The health that has such a reason, once it has."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        found = worker_health()  # type: ignore[operator]
-        assert isinstance(found, Health)
-        if any(reason.startswith(wanted) for reason in found.reasons):
-            return found
-        assert time.monotonic() < end, found
-        time.sleep(0.01)
+    seen: list[Health] = []
+
+    def is_so() -> bool:
+        seen.append(health())
+        return any(reason.startswith(wanted) for reason in seen[-1].reasons)
+
+    wait_until(is_so, wanted)
+    return seen[-1]
 
 
 async def test_a_worker_is_ready_while_it_serves_and_not_when_it_drains() -> None:

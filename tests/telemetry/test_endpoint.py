@@ -4,7 +4,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from holdfast.model.health import Health
 from holdfast.telemetry import chorus, exposition
 from holdfast.telemetry.endpoint import AT_ONCE, Endpoint, HealthFile
 from holdfast.telemetry.metrics import Metrics
+from tests.servers.waiting import wait_until
 
 WELL = Health(True, True)
 DRAINING = Health(True, False, ("draining",))
@@ -135,8 +135,7 @@ def test_the_file_says_the_same_and_is_gone_in_the_end(tmp_path: Path, told: Tol
     with HealthFile(path, told, every=0.01):
         assert json.loads(path.read_text()) == {"live": True, "ready": True, "reasons": []}
         told.health = DRAINING
-        while json.loads(path.read_text())["ready"]:
-            time.sleep(0.01)
+        wait_until(lambda: not json.loads(path.read_text())["ready"], "the file says that it drains")
         assert json.loads(path.read_text())["reasons"] == ["draining"]
     assert list(tmp_path.iterdir()) == []
 

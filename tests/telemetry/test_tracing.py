@@ -15,7 +15,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
 from holdfast import ConfigurationError, Context, Event, Fixed, Holdfast, KeyConflict, at, every
+from holdfast.engine import tracing
 from holdfast.engine.ids import new_id
+from holdfast.engine.notices import Notices
 from holdfast.engine.tracing import made
 from holdfast.model.events import EventRecord
 from holdfast.model.headers import carried
@@ -458,3 +460,28 @@ async def test_nothing_is_carried_when_nobody_follows() -> None:
         records = [await app.client.session.jobs.get(found.id) for found in await app.find()]
         assert len(records) == 2
         assert all(record is not None and record.headers is None for record in records), job
+
+
+async def test_nothing_is_made_for_a_tracer_when_nobody_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = shop()
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        ctx.enqueue(child.call())
+
+    @app.task
+    def child() -> None: ...
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("something was done for nobody")
+
+    for module in ("client", "slots", "ledger", "handling"):
+        for name in ("following", "begun", "ended", "settled"):
+            monkeypatch.setattr(f"holdfast.engine.{module}.{name}", refuse, raising=False)
+    monkeypatch.setattr(tracing, "carrying", refuse)
+    monkeypatch.setattr(Notices, "tell", refuse)
+    async with app:
+        await work.enqueue()
+        await app.enqueue_many([work.call()])
+        await drain(app)
+        assert (await app.stats()).completed == 4

@@ -29,16 +29,19 @@ _decode_carrier = msgspec.json.Decoder(dict[str, str]).decode
 
 def carrying(new: New, carrier: Carrier) -> New:
     """The job or event with what it shall carry; as it was if that is nothing."""
+    return replace(new, headers=headers_carrying(carrier, new.headers)) if carrier else new
+
+
+def headers_carrying(carrier: Carrier, before: bytes | None = None) -> bytes:
+    """Headers with what is carried, and with what they had before."""
     kept: dict[str, str] = {}
     size = 0
     for name, value in carrier.items():
         size += len(name) + len(value)
         if size <= MOST_CARRIED:
             kept[name] = value
-    if not kept:
-        return new
-    headers = {} if new.headers is None else _decode(new.headers)
-    return replace(new, headers=msgspec.json.encode({**headers, TRACE: kept}))
+    headers = {} if before is None else _decode(before)
+    return msgspec.json.encode({**headers, TRACE: kept})
 
 
 def carried(headers: bytes | None) -> dict[str, str]:

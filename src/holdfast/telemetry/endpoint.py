@@ -74,8 +74,7 @@ class Endpoint:
     @property
     def port(self) -> int:
         """The port that it listens on; 0 for a Unix socket."""
-        address: Any = self._server.server_address
-        return address[1] if isinstance(address, tuple) else 0
+        return self._server.socket.getsockname()[1] if isinstance(self._server, _Server) else 0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -105,10 +104,11 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "holdfast"
     sys_version = ""
     timeout = PATIENCE
-    server: _Server | _UnixServer
 
     def do_GET(self) -> None:
-        endpoint, path = self.server.endpoint, self.path.partition("?")[0]
+        server: Any = self.server
+        endpoint: Endpoint = server.endpoint
+        path = self.path.partition("?")[0]
         if path in {LIVE, READY}:
             health = endpoint.health()
             self._tell_health(health, is_well=health.live if path == LIVE else health.ready)

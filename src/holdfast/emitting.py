@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast.engine.ids import new_id
+from holdfast.engine.tracing import following
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.events import Event, NewEvent, check_event
 from holdfast.model.retry import RetryStrategy
@@ -90,13 +91,17 @@ class Emitting:
     async def emit_in(self: Home, connection: Any, *events: Event[Any]) -> list[str]:
         """Stores events in the caller's open transaction, which the caller commits or rolls back."""
         new = _new(self, events)
-        await transactions_of(self.store).append_in(connection, self.settings.namespace, new)
+        transactions = transactions_of(self.store)
+        with following(self.notices, events=new) as trip:
+            await transactions.append_in(connection, self.settings.namespace, trip.events)
         return [event.id for event in new]
 
     def emit_in_sync(self: Home, connection: Any, *events: Event[Any]) -> list[str]:
         """The same on a blocking connection."""
         new = _new(self, events)
-        transactions_of(self.store).append_in_sync(connection, self.settings.namespace, new)
+        transactions = transactions_of(self.store)
+        with following(self.notices, events=new) as trip:
+            transactions.append_in_sync(connection, self.settings.namespace, trip.events)
         return [event.id for event in new]
 
 

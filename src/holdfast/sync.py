@@ -172,7 +172,7 @@ class Sync(_Face[Client]):
         self.queues = SyncQueues(background, "app.queues", lambda client: Queues(lambda: client))
         self.dlq = SyncDeadLetters(background, "app.dlq", lambda client: DeadLetters(lambda: client))
         self.schedules = SyncSchedules(
-            background, "app.schedules", lambda client: Schedules(lambda: client.session)
+            background, "app.schedules", lambda client: Schedules(lambda: client.session, client.notices)
         )
 
         self.events = SyncEvents(background, "app.events", lambda client: Events(lambda: client.session))

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from holdfast.engine.client import Client, refuse
 from holdfast.engine.ids import new_id
+from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import following
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.job import Job, ResultSource
 from holdfast.model.options import NO_OPTIONS, Named, OnFailure, Options
@@ -31,6 +33,7 @@ class Home(Protocol):
     """What tasks and events need of the application that they belong to."""
 
     state: Any
+    notices: Notices
 
     @property
     def settings(self) -> Settings: ...
@@ -146,14 +149,18 @@ class Task(Generic[P, T]):
     async def enqueue_in(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """Stores the job in the caller's open transaction, which the caller commits or rolls back."""
         job = self.call(*args, **kwargs).to_new_job(new_id())
-        namespace = self.app.settings.namespace
-        return self._joined(job, await transactions_of(self.app.store).add_in(connection, namespace, [job]))
+        namespace, transactions = self.app.settings.namespace, transactions_of(self.app.store)
+        with following(self.app.notices, [job]) as trip:
+            trip.answers = answers = await transactions.add_in(connection, namespace, trip.jobs)
+        return self._joined(job, answers)
 
     def enqueue_in_sync(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """The same on a blocking connection."""
         job = self.call(*args, **kwargs).to_new_job(new_id())
-        namespace = self.app.settings.namespace
-        return self._joined(job, transactions_of(self.app.store).add_in_sync(connection, namespace, [job]))
+        namespace, transactions = self.app.settings.namespace, transactions_of(self.app.store)
+        with following(self.app.notices, [job]) as trip:
+            trip.answers = answers = transactions.add_in_sync(connection, namespace, trip.jobs)
+        return self._joined(job, answers)
 
     def _joined(self, job: NewJob, answers: Sequence[Added]) -> Job[T]:
         (added,) = answers

@@ -26,7 +26,7 @@ class Bench:
         self.started: list[str] = []
         self.reported: list[Move] = []
         self.changed = asyncio.Event()
-        runner = Runner(self.rig.settings, None, None, lambda: None)
+        runner = Runner(self.rig.settings, None, None, lambda: None, self.rig.notices)
         self.slots = Slots(
             runner, concurrency, 0.05, self._report, lambda hold, outcome: None, lambda hold: None
         )

@@ -7,7 +7,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, Message
 
 from holdfast.kafka import event_of
+from holdfast.kafka.message import headers_of
 from holdfast.model.errors import Undecodable
+from holdfast.model.headers import carried
 
 
 def message(**fields: Any) -> Message:
@@ -68,3 +70,12 @@ def test_a_key_that_is_no_text_is_escaped_and_an_empty_message_has_no_data() -> 
 def test_an_error_is_no_message() -> None:
     with pytest.raises(Undecodable, match="message: "):
         event_of(message(error=KafkaError(KafkaError._PARTITION_EOF)))
+
+
+def test_the_trace_travels_by_the_names_that_others_know() -> None:
+    given = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "a=1"}
+    foreign = event_of(message(headers=[(name, value.encode()) for name, value in given.items()]))
+    assert carried(foreign.headers) == given
+    sent = dict(headers_of(foreign))
+    assert {name: sent[name] for name in given} == given
+    assert event_of(message(headers=list(sent.items()))).headers == foreign.headers

@@ -3,7 +3,7 @@
 from holdfast import Holdfast
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import StoreUnavailable
-from holdfast.model.overview import Stats
+from holdfast.model.overview import QueueInfo
 from holdfast.store import Store
 from holdfast.store.circuit import CircuitState
 from holdfast.telemetry.metrics import Metrics
@@ -18,7 +18,11 @@ class Served:
         self.notices = Notices()
         self.store = store
 
-    async def stats(self) -> Stats:
+    @property
+    def queues(self) -> "Served":
+        return self
+
+    async def list(self) -> list[QueueInfo]:
         raise StoreUnavailable("nobody asks")
 
 

@@ -16,7 +16,7 @@ from holdfast.model.errors import StoreUnavailable
 from holdfast.model.events import NewEvent
 from holdfast.model.lifecycle import SUCCEEDED, Ending
 from holdfast.model.outcome import Stop
-from holdfast.model.overview import Stats
+from holdfast.model.overview import Counts, QueueInfo
 from holdfast.model.records import Move, Verdict
 from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
@@ -54,11 +54,16 @@ class Silent:
         self.notices = Notices()
         self.store: Store = MemoryStore()
         self.error: Exception | None = None
+        self.found: list[QueueInfo] = []
 
-    async def stats(self) -> Stats:
+    @property
+    def queues(self) -> "Silent":
+        return self
+
+    async def list(self) -> list[QueueInfo]:
         if self.error is not None:
             raise self.error
-        return Stats.of(())
+        return self.found
 
 
 def rigged(rig: Rig) -> Metrics:
@@ -130,6 +135,21 @@ async def test_the_sizes_of_queues_are_asked_of_the_store() -> None:
     assert samples["holdfast_queue_in_progress{queue=mail}"] == 0
     assert samples["holdfast_store_up{}"] == 1
     assert after["holdfast_queue_depth{queue=mail}"] == 0
+
+
+async def test_the_age_of_a_queue_is_observed_each_time_it_is_asked_for() -> None:
+    app = Silent()
+    metrics = Metrics(app)
+    none = Counts.of(())
+    app.found = [QueueInfo("mail", False, none, oldest=7.5), QueueInfo("idle", False, none)]
+    await metrics.measure()
+    app.found = [QueueInfo("mail", False, none, oldest=0.5)]
+    samples = read(await metrics.collect())
+    assert samples["holdfast_queue_oldest_seconds{queue=mail}"] == 0.5
+    assert "holdfast_queue_oldest_seconds{queue=idle}" not in samples
+    assert samples["holdfast_queue_age_seconds_count{queue=mail}"] == 2
+    assert samples["holdfast_queue_age_seconds_sum{queue=mail}"] == 8
+    assert samples["holdfast_queue_age_seconds_bucket{queue=idle,le=0.001}"] == 1
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("gone"), TimeoutError()])

@@ -21,6 +21,7 @@ from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
 from holdfast.cli.events import events
+from holdfast.cli.health import health
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.keys import keys
 from holdfast.cli.leader import leader
@@ -103,6 +104,7 @@ for command in (
     doctor,
     enqueue,
     events,
+    health,
     jobs,
     keys,
     leader,

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.telemetry.logs import log
 
@@ -23,14 +23,22 @@ WRONG_USE = 2
 
 
 class Supervisor:
-    """Runs the same command several times.
+    """Runs the same command several times, each with arguments of its `own`.
 
     A process that dies is started again, after a pause that doubles while it keeps dying. One that says its
     use or configuration is wrong ends them all. With `until_idle`, a process that ends well stays ended.
     """
 
-    def __init__(self, command: Sequence[str], processes: int, *, until_idle: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        *,
+        until_idle: bool = False,
+        own: Callable[[int], list[str]] = lambda index: [],
+    ) -> None:
         self._command = command
+        self._own = own
         self._processes = processes
         self._until_idle = until_idle
         self._children: dict[int, Process] = {}
@@ -74,7 +82,9 @@ class Supervisor:
     async def _run_once(self, index: int) -> int:
         # A session of its own: Ctrl-C reaches the whole terminal group, and a worker that got it from there
         # and from us as well would take it for the second signal, which forces.
-        child = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, start_new_session=True)
+        child = await asyncio.create_subprocess_exec(
+            *self._command, *self._own(index), stdin=PIPE, start_new_session=True
+        )
         self._children[index] = child
         log(logger, logging.INFO, "worker process started", pid=child.pid)
         for number in self._signals:

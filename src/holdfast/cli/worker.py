@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -13,6 +14,7 @@ from holdfast.app import Holdfast
 from holdfast.cli.errors import DONE, Left
 from holdfast.cli.load import load_app, load_strategy
 from holdfast.cli.supervisor import Supervisor, command_line, stop_with_parent
+from holdfast.cli.telling import Children, telling_of_all, telling_of_one
 from holdfast.cli.tuning import tuned_runner
 from holdfast.model.strategy import Strategy
 from holdfast.telemetry import logs
@@ -36,6 +38,10 @@ from holdfast.telemetry import logs
 @click.option("--drain", is_flag=True, help="End when nothing that is due is left.")
 @click.option("--store", metavar="URL", help="Another store than the application's own.")
 @click.option("--namespace", metavar="NAME", help="Another namespace than the application's own.")
+@click.option("--health-port", type=int, metavar="N", help="Tell health and metrics over HTTP on this port.")
+@click.option("--health-host", metavar="ADDRESS", help="Listen there; by default on this machine only.")
+@click.option("--health-file", metavar="PATH", help="Write health into this file every second.")
+@click.option("--health-socket", type=click.Path(path_type=Path), hidden=True)
 @click.option("--stop-with-stdin", is_flag=True, hidden=True)
 def worker(
     app: str,
@@ -47,6 +53,10 @@ def worker(
     drain: bool,
     store: str | None,
     namespace: str | None,
+    health_port: int | None,
+    health_host: str | None,
+    health_file: str | None,
+    health_socket: Path | None,
     stop_with_stdin: bool,
 ) -> int:
     """Run the jobs of an application.
@@ -56,7 +66,13 @@ def worker(
     """
     with leaving_on_signals():
         application = load_app(app).configured(
-            store=store, namespace=namespace, lease_seconds=lease, concurrency=concurrency
+            store=store,
+            namespace=namespace,
+            lease_seconds=lease,
+            concurrency=concurrency,
+            health_port=health_port,
+            health_host=health_host,
+            health_file=health_file,
         )
         chosen = None if strategy is None else load_strategy(strategy)
         logs.configure(application.settings)
@@ -69,11 +85,14 @@ def worker(
                 "--strategy": strategy,
             }
             command = command_line(["worker", app, *_options(queues, drain, options), "--stop-with-stdin"])
-            return asyncio.run(_supervise(command, processes, drain))
+            with telling_of_all(application.settings, processes) as children:
+                return asyncio.run(_supervise(command, processes, drain, children))
         if stop_with_stdin:
             stop_with_parent()
         with tuned_runner() as runner:
-            return runner.run(_serve(application, queues, chosen, drain))
+            return runner.run(
+                _serve(application, queues, chosen, drain, health_socket, is_child=stop_with_stdin)
+            )
 
 
 @contextmanager
@@ -91,12 +110,21 @@ def leaving_on_signals() -> Generator[None]:
             signal.signal(number, handler)
 
 
-async def _serve(app: Holdfast, queues: tuple[str, ...], strategy: Strategy | None, drain: bool) -> int:
-    return await app.worker(queues or None, strategy=strategy).run(until_idle=drain)
+async def _serve(
+    app: Holdfast, queues: tuple[str, ...], strategy: Strategy | None, drain: bool, socket: Path | None, *, is_child: bool
+) -> int:
+    worker = app.worker(queues or None, strategy=strategy)
+    if is_child and socket is None:
+        return await worker.run(until_idle=drain)
+    with telling_of_one(app, worker.health, socket):
+        return await worker.run(until_idle=drain)
 
 
-async def _supervise(command: Sequence[str], processes: int, drain: bool) -> int:
-    return await Supervisor(command, processes, until_idle=drain).run()
+async def _supervise(command: Sequence[str], processes: int, drain: bool, children: Children | None) -> int:
+    def own(index: int) -> list[str]:
+        return [] if children is None else [f"--health-socket={children.place_of(index)}"]
+
+    return await Supervisor(command, processes, until_idle=drain, own=own).run()
 
 
 def _options(queues: tuple[str, ...], drain: bool, options: Mapping[str, object]) -> list[str]:

@@ -19,15 +19,19 @@ Ending = asyncio.Future[BaseException | None]
 
 
 async def call(
-    subscription: Subscription, delivery: Delivery, state: Any, patience: float
+    subscription: Subscription,
+    delivery: Delivery,
+    state: Any,
+    patience: float,
+    context: contextvars.Context,
 ) -> BaseException | None:
-    """Calls the handler and waits for its end; what it raised, or TimeoutError.
+    """Calls the handler, in that context, and waits for its end; what it raised, or TimeoutError.
 
     One that is told to stop, because its time is over or this is cancelled, has `patience` seconds for that.
     Then it is left to itself.
     """
     try:
-        task, ended = _begun(subscription, delivery, state)
+        task, ended = _begun(subscription, delivery, state, context)
     except Exception as error:  # noqa: BLE001  decoding runs the validators of user code
         return error
     limit = None if subscription.timeout is None else subscription.timeout / SECOND
@@ -43,22 +47,22 @@ async def call(
 
 
 def _begun(
-    subscription: Subscription, delivery: Delivery, state: Any
+    subscription: Subscription, delivery: Delivery, state: Any, context: contextvars.Context
 ) -> tuple[asyncio.Task[None] | None, Ending]:
     function, relay = subscription.function, subscription.relay
     if relay is not None:
         check_readable([delivery.event])
-        return _on_loop(lambda: relay([delivery.event]))
+        return _on_loop(lambda: relay([delivery.event]), context)
     assert function is not None
     arguments: list[Any] = [subscription.event(delivery.event)]
     if subscription.takes_context:
         arguments.insert(0, Context(delivery, state))
     if subscription.is_async:
-        return _on_loop(lambda: function(*arguments))
-    return None, _in_thread(lambda: function(*arguments))
+        return _on_loop(lambda: function(*arguments), context)
+    return None, _in_thread(lambda: function(*arguments), context)
 
 
-def _on_loop(work: Callable[[], Any]) -> tuple[asyncio.Task[None], Ending]:
+def _on_loop(work: Callable[[], Any], context: contextvars.Context) -> tuple[asyncio.Task[None], Ending]:
     """In a task of its own, so that one that cancels itself ends nothing else."""
     loop = asyncio.get_running_loop()
     ended: Ending = loop.create_future()
@@ -72,10 +76,10 @@ def _on_loop(work: Callable[[], Any]) -> tuple[asyncio.Task[None], Ending]:
         if not ended.done():
             ended.set_result(error)
 
-    return asyncio.Task(run(), loop=loop, context=contextvars.Context()), ended
+    return asyncio.Task(run(), loop=loop, context=context), ended
 
 
-def _in_thread(work: Callable[[], object]) -> Ending:
+def _in_thread(work: Callable[[], object], context: contextvars.Context) -> Ending:
     """On a thread of its own, which cannot be killed and does not keep a process alive."""
     loop = asyncio.get_running_loop()
     ended: Ending = loop.create_future()
@@ -87,7 +91,7 @@ def _in_thread(work: Callable[[], object]) -> Ending:
     def run() -> None:
         error: BaseException | None = None
         try:
-            _check_done(contextvars.Context().run(work))
+            _check_done(context.run(work))
         except BaseException as raised:  # noqa: BLE001  whatever user code does is one failed attempt
             error = raised
         if not loop.is_closed():

@@ -40,6 +40,8 @@ from holdfast.engine.frames import (
     frame,
 )
 from holdfast.engine.ids import new_id, new_id_beside
+from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import made, unharmed
 from holdfast.model.events import Event, NewEvent
 from holdfast.model.outcome import Stop, Succeeded, succeed
 from holdfast.model.records import Move, NewJob
@@ -77,6 +79,7 @@ class PipeLink(JobLink):
         self.stop_asked: Stop | None = None
         self._pipe = pipe
         self._task = task
+        self._notices: Notices = task.app.notices
         self._assignment = assignment
         self._lock = threading.Lock()
         self._is_open = True
@@ -99,12 +102,13 @@ class PipeLink(JobLink):
                 self._pipe.say(Progressed(float(fraction), None if note is None else one_line(note)))
 
     def enqueue(self, call: Call) -> str:
-        job = call.to_new_job(new_id_beside(self.record.id))
+        job = made(self._notices, call.to_new_job(new_id_beside(self.record.id)), self._assignment.trace)
         self.children.append(job)
         return job.id
 
     def emit(self, event: Event[Any]) -> str:
-        new = event.stored(new_id(), self._task.app.settings.payload_bytes)
+        stored = event.stored(new_id(), self._task.app.settings.payload_bytes)
+        new = made(self._notices, stored, self._assignment.trace)
         self.events.append(new)
         return new.id
 
@@ -114,6 +118,13 @@ class PipeLink(JobLink):
 
     def committed(self) -> None:
         self.is_committed = True
+
+    def resume(self, context: contextvars.Context) -> None:
+        """Has the handler go on in this context with what its worker's tracer began, if there is one here."""
+        tracer, trace = self._notices.tracer, self._assignment.trace
+        if tracer is not None and trace is not None:
+            with unharmed():
+                context.run(tracer.resuming, trace)
 
     def result(self, value: object) -> bytes | None:
         return encoded_result(self._task.definition, value, self._assignment.result_bytes)
@@ -173,13 +184,20 @@ def _call(definition: TaskDefinition, link: PipeLink, state: Any) -> Any:
     args, kwargs = definition.decode_arguments(link.record.payload)
     if definition.takes_context:
         args = [Context(link, state), *args]
+    # A fresh context, so that what one handler binds is not seen by the next one in this process.
+    context = contextvars.Context()
+    link.resume(context)
     if not inspect.iscoroutinefunction(definition.function):
-        return _interruptible(definition, link, args, kwargs)
-    return asyncio.run(_awaited(definition, link, args, kwargs))
+        return _interruptible(definition, link, args, kwargs, context)
+    return context.run(asyncio.run, _awaited(definition, link, args, kwargs))
 
 
 def _interruptible(
-    definition: TaskDefinition, link: PipeLink, args: list[Any], kwargs: dict[str, Any]
+    definition: TaskDefinition,
+    link: PipeLink,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    context: contextvars.Context,
 ) -> Any:
     def terminate(_number: int, _at: FrameType | None) -> None:
         link.stop_asked = Stop.CANCEL
@@ -187,8 +205,7 @@ def _interruptible(
 
     signal.signal(signal.SIGTERM, terminate)
     try:
-        # A fresh context, so that what one handler binds is not seen by the next one in this process.
-        return contextvars.Context().run(definition.function, *args, **kwargs)
+        return context.run(definition.function, *args, **kwargs)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

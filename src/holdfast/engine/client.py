@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 from holdfast.engine.emitter import Emitter
@@ -18,6 +18,7 @@ from holdfast.engine.notices import Notices
 from holdfast.engine.partition import placing
 from holdfast.engine.partition_enqueuer import make_enqueuer
 from holdfast.engine.results import Results
+from holdfast.engine.tracing import following
 from holdfast.model.errors import (
     IdConflict,
     InvalidJob,
@@ -42,6 +43,7 @@ from holdfast.store import Session
 MOST_FOUND = 1_000
 _TRIES = 20
 _make_job = Job[Any].from_record
+X = TypeVar("X")
 
 JobId = str | UUID
 States = State | str | Iterable[State | str]
@@ -49,6 +51,10 @@ States = State | str | Iterable[State | str]
 
 def _new_jobs(calls: Sequence[Call]) -> list[NewJob]:
     return [call.to_new_job(drawn) for call, drawn in zip(calls, new_ids(len(calls)), strict=True)]
+
+
+def _parted(whole: Sequence[X], size: int) -> Iterable[list[X]]:
+    return (list(whole[start : start + size]) for start in range(0, len(whole), size))
 
 
 def wall_clock() -> int:
@@ -91,7 +97,7 @@ class Client:
         self.settings = settings
         self.results = Results(session, registry)
         self.locks = locks
-        self._notices = notices
+        self.notices = notices
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
         self._clock = clock
@@ -117,12 +123,18 @@ class Client:
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Added]:
         """Stores jobs, at most a batch, in one commit."""
-        return await self._enqueuer.add(jobs)
+        with following(self.notices, jobs) as trip:
+            trip.answers = answers = await self._enqueuer.add(trip.jobs)
+        return answers
 
     async def submit(self, call: Call) -> Job[Any]:
         """Stores the job of a call; the job as it then stands."""
         [job] = self._place([call.to_new_job(new_id())])
-        return self.job((await self.enqueue(job)).record)
+        if self.notices is None or self.notices.tracer is None:
+            return self.job((await self.enqueue(job)).record)
+        with following(self.notices, [job]) as trip:
+            trip.answers = [added] = [await self.enqueue(trip.jobs[0])]
+        return self.job(added.record)
 
     async def enqueue_many(
         self, calls: Iterable[Call], *, events: Sequence[Event[Any]] = ()
@@ -136,13 +148,18 @@ class Client:
         checked = check_calls(calls)
         if events:
             return await self._enqueue_with(_new_jobs(checked), events)
-        size = self.settings.batch
-        parts = (_new_jobs(checked[start : start + size]) for start in range(0, len(checked), size))
+        if self.notices is not None and self.notices.tracer is not None:
+            with following(self.notices, self._place(_new_jobs(checked))) as trip:
+                return await self._add_many(checked, _parted(trip.jobs, self.settings.batch))
+        parts = (_new_jobs(part) for part in _parted(checked, self.settings.batch))
+        return await self._add_many(checked, map(self._place, parts))
+
+    async def _add_many(self, checked: Sequence[Call], parts: Iterable[list[NewJob]]) -> list[Job[Any]]:
         # The first of two jobs with one key is the one that counts; and jobs may come after each other.
         is_keyed = any(call.options.is_ordered for call in checked if call.options is not NO_OPTIONS)
         made: list[Job[Any]] = []
         refused: tuple[NewJob, Added] | None = None
-        async for answers in self._enqueuer.add_many(map(self._place, parts), in_order=is_keyed):
+        async for answers in self._enqueuer.add_many(parts, in_order=is_keyed):
             for job, added in answers:
                 if added.conflict is not None:
                     refused = refused or (job, added)
@@ -166,10 +183,11 @@ class Client:
         return [event.id for event in events]
 
     async def _append(self, events: Sequence[NewEvent], jobs: Sequence[NewJob] = ()) -> list[Added]:
-        answers = await self._emitter.append(events, jobs)
-        if self._notices:
+        with following(self.notices, jobs, events) as trip:
+            trip.answers = answers = await self._emitter.append(trip.events, trip.jobs)
+        if self.notices:
             for event in events:
-                self._notices.tell("events_appended", topic=event.topic, count=1)
+                self.notices.tell("events_appended", topic=event.topic, count=1)
         return answers
 
     def job(self, record: JobRecord) -> Job[Any]:
@@ -304,8 +322,8 @@ class Client:
 
         def decide(record: JobRecord) -> Edit:
             if version is not None and record.version != version:
-                if self._notices:
-                    self._notices.tell("version_conflict", of="job")
+                if self.notices:
+                    self.notices.tell("version_conflict", of="job")
                 raise VersionConflict(
                     f"job {record.id} has version {record.version}, not {version}: somebody changed it; "
                     "read it again and decide anew"

@@ -14,6 +14,7 @@ from holdfast.engine.candidate import pause_after
 from holdfast.engine.failures import one_line
 from holdfast.engine.handling import Handling
 from holdfast.engine.hold import now
+from holdfast.engine.tracing import relaying
 from holdfast.model.errors import LeaseLost, Undeliverable
 from holdfast.model.events import EventPage, EventRecord
 from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
@@ -182,7 +183,8 @@ class Consumer:
         try:
             if events:
                 check_readable(events)
-                await relay(events)
+                with relaying(self._notices, self.subscription.group, events):
+                    await relay(events)
         except Exception as error:  # noqa: BLE001  whatever it is, nothing was passed
             refused = error.event_id if isinstance(error, Undeliverable) else None
             for event in events:

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from holdfast.engine.bookmark import Bookmark, Change
 from holdfast.engine.context import Link
 from holdfast.engine.ids import new_id
+from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import Span, made
 from holdfast.model.events import Event, EventRecord, NewEvent
 from holdfast.model.lifecycle import State
 from holdfast.model.outcome import Stop
@@ -36,6 +38,7 @@ class Delivery(Link):
         change: Change,
         settings: Settings,
         transactions: Transactions | None,
+        notices: Notices,
         worker: str,
     ) -> None:
         self.event = event
@@ -44,10 +47,14 @@ class Delivery(Link):
         self.told: Stop | None = None
         self.was_refused = False
         self.is_joined = False
+        self.span: Span | None = None
+        self.outcome = "lost"
+        self.reason: str | None = None
         self._term = bookmark.term
         self._write = bookmark.write(change(bookmark.progress))
         self._settings = settings
         self._transactions = transactions
+        self._notices = notices
         self._taken = 0
         self.record = JobRecord(
             id=event.id,
@@ -83,12 +90,12 @@ class Delivery(Link):
         """Nobody is shown how far the handling of an event is."""
 
     def enqueue(self, call: Call) -> str:
-        job = call.to_new_job(new_id())
+        job = made(self._notices, call.to_new_job(new_id()))
         self.jobs.append(job)
         return job.id
 
     def emit(self, event: Event[Any]) -> str:
-        new = event.stored(new_id(), self._settings.payload_bytes)
+        new = made(self._notices, event.stored(new_id(), self._settings.payload_bytes))
         self.events.append(new)
         return new.id
 

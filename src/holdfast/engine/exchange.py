@@ -80,6 +80,11 @@ class Exchange:
         self._was_cancelled = False
         self._waiting: asyncio.Timeout | None = None
 
+    @property
+    def away_since(self) -> float | None:
+        """Since when the store does not answer, by `now`; None while it does."""
+        return self._outage.since
+
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
         """The store's answer. Waits out an outage; raises only when the store refuses even an empty tick."""
         self.is_busy = True

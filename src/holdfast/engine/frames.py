@@ -29,6 +29,8 @@ class Assignment(msgspec.Struct, tag="assignment"):
     error_bytes: int
     levels: dict[str, int]
     partition: str | None = None
+    trace: dict[str, str] | None = None
+    """What the attempt's span would have its own jobs carry; None if nobody follows it."""
 
 
 class Progressed(msgspec.Struct, tag="progress"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import random
 from typing import Any
@@ -13,9 +14,10 @@ from holdfast.engine.delivery import Delivery
 from holdfast.engine.failures import failed
 from holdfast.engine.hold import now
 from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import begun, ended, settled
 from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
 from holdfast.model.events import EventRecord
-from holdfast.model.outcome import decide_again
+from holdfast.model.outcome import Outcome, Succeeded, decide_again
 from holdfast.model.progress import Progress, Waiting, lane_of
 from holdfast.model.retry import Again, Failure
 from holdfast.model.scheduling import Term
@@ -53,32 +55,56 @@ class Handling:
     async def deliver(self, bookmark: Bookmark, event: EventRecord, failures: int, change: Change) -> bool:
         """Has the event handled; the change is stored with its success. False if it is to be done again."""
         delivery = Delivery(
-            event, failures, bookmark, change, self._settings, self._transactions, self._worker
+            event, failures, bookmark, change, self._settings, self._transactions, self.notices, self._worker
         )
+        tracer = self.notices.tracer
+        if tracer is None:
+            return await self._deliver(bookmark, delivery, change, contextvars.Context())
+        record, group = delivery.record, self._subscription.group
+        context, delivery.span = begun(lambda: tracer.handling(group, event, record.run, self._worker))
+        try:
+            return await self._deliver(bookmark, delivery, change, context)
+        finally:
+            if delivery.span is not None:
+                settled(delivery.span, delivery.outcome, delivery.reason)
+
+    async def _deliver(
+        self, bookmark: Bookmark, delivery: Delivery, change: Change, context: contextvars.Context
+    ) -> bool:
+        event, failures = delivery.event, delivery.record.failures
         before = bookmark.progress.waiting.get(lane_of(event))
         began = now()
-        error = await call(self._subscription, delivery, self._state, self._settings.kill_seconds)
+        error = await call(self._subscription, delivery, self._state, self._settings.kill_seconds, context)
         took = now() - began
+        if delivery.span is not None:
+            ended(delivery.span, self._outcome(error))
         if delivery.is_joined or delivery.was_refused:
             await bookmark.load()
             if delivery.is_joined and _is_dealt_with(bookmark.progress, event):
                 if delivery.has_more:
                     self.say("emitted or enqueued after the commit, so not stored", "events_left_out")
+                delivery.outcome = "success"
                 self.count(event, took)
                 return True
             if delivery.was_refused:
+                delivery.outcome = "refused"
                 await self._insist(bookmark.term)
                 return False
             error = error or RuntimeError("the handler ended, but its transaction was not committed")
         if error is not None:
-            await self.set_aside(bookmark, event, failures, error, before)
+            again, delivery.reason = await self.set_aside(bookmark, event, failures, error, before)
+            delivery.outcome = "retry" if again else "parked"
             return True
         if delivery.jobs or delivery.events or lane_of(event) in bookmark.progress.waiting:
             await bookmark.save(change, delivery.jobs, delivery.events)
         else:
             bookmark.progress = change(bookmark.progress)
+        delivery.outcome = "success"
         self.count(event, took)
         return True
+
+    def _outcome(self, error: BaseException | None) -> Outcome:
+        return Succeeded(None) if error is None else failed(error, self._settings.error_bytes)
 
     async def _insist(self, term: Term) -> None:
         """Raises LeaseLost if the term is over."""
@@ -95,8 +121,11 @@ class Handling:
         before: Waiting | None = None,
         *,
         passes: bool = True,
-    ) -> None:
-        """Has the event's lane wait, if that stands as it did `before`. With `passes` the group goes on."""
+    ) -> tuple[bool, str]:
+        """Has the event's lane wait, if that stands as it did `before`. With `passes` the group goes on.
+
+        Tells whether it will be tried again, and the reason.
+        """
         lane = lane_of(event)
         again, reason = self._decide(failures + 1, error)
         failures += again is None or again.count
@@ -122,6 +151,7 @@ class Handling:
         self.say("event failed", "event_failed", **facts)
         if again is None:
             self.say("event parked; replay or skip it", "event_parked", **facts)
+        return again is not None, reason
 
     def _decide(self, failures: int, error: BaseException) -> tuple[Again | None, str]:
         """When to try again, and the reason to be shown."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from holdfast.engine.tracing import Span
 from holdfast.model.events import NewEvent
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord, NewJob
@@ -66,6 +67,7 @@ class Hold:
         "progress_dirty",
         "progress_note",
         "record",
+        "span",
         "start_recorded",
         "started",
         "stop",
@@ -90,6 +92,7 @@ class Hold:
         self.missed = 0
         self.given_up = False
         self.task: asyncio.Task[None] | None = None
+        self.span: Span | None = None
         self.children: list[NewJob] | None = None
         self.events: list[NewEvent] | None = None
         self.committed = False

@@ -8,12 +8,16 @@ from typing import Protocol
 
 from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.notices import Notices
-from holdfast.model.lifecycle import FINISHED
+from holdfast.engine.tracing import settled
+from holdfast.model.lifecycle import FINISHED, Ending
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
 
 log = logging.getLogger("holdfast.worker")
+
+REFUSED = "refused"
+UNTOLD = "untold"
 
 
 class Results(Protocol):
@@ -84,6 +88,9 @@ class Ledger:
         else:
             fields = {**hold.facts(), "outcome": move.outcome, "reason": move.reason}
             log.warning("late report refused", extra={"fields": fields})
+        if hold.span is not None:
+            refused = verdict is not Verdict.ACCEPTED
+            settled(hold.span, REFUSED if refused else str(move.outcome), move.reason)
         if self._notices:
             self._notices.tell("settled", record=record, move=move, verdict=verdict)
         if log.isEnabledFor(logging.DEBUG):
@@ -94,8 +101,16 @@ class Ledger:
         self.drop(hold)
         if self._results is not None:
             self._tell(self._results, record)
+        if hold.span is not None:
+            settled(hold.span, Ending.SUCCESS)
         if self._notices:
             self._notices.tell("settled", record=record, move=None, verdict=Verdict.ACCEPTED)
+
+    def close(self) -> None:
+        """The worker ends: of what is still held here the store has not heard how it ended, if it did."""
+        for hold in self.holds():
+            if hold.span is not None:
+                settled(hold.span, UNTOLD, "the worker ended before the store heard of it")
 
     def drop(self, hold: Hold) -> None:
         self._holds.pop((hold.record.id, hold.record.token), None)

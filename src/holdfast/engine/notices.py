@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.engine.tracing import Tracer
+
 log = logging.getLogger("holdfast.notices")
 
 
@@ -24,10 +26,12 @@ Listener = Callable[[Notice], None]
 
 
 class Notices:
-    """The listeners of one application.
+    """The listeners of one application, and its tracer if it has one.
 
     Truthy only when somebody listens, so that callers can skip the work.
     """
+
+    tracer: Tracer | None = None
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()

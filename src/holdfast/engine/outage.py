@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
+from holdfast.engine.hold import now
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 
@@ -54,19 +55,20 @@ class Outage:
         self._worker = worker
         self._notices = notices
         self._notice = notice
-        self._is_on = False
+        self.since: float | None = None
+        """Since when it does not answer, by `now`; None while it does."""
 
     def failed(self, error: Exception) -> None:
-        if not self._is_on:
-            self._is_on = True
+        if self.since is None:
+            self.since = now()
             fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
             log.warning("store unreachable", extra={"fields": fields})
         if self._notices:
             self._notices.tell(self._notice, worker=self._worker, error=error)
 
     def succeeded(self) -> None:
-        if self._is_on:
-            self._is_on = False
+        if self.since is not None:
+            self.since = None
             log.info("store reachable again", extra={"fields": {"worker": self._worker}})
             if self._notices:
                 self._notices.tell("store_back", worker=self._worker)

@@ -13,6 +13,7 @@ from holdfast.engine.outage import Outage, pauses, reached
 from holdfast.engine.partition_slots import Crew
 from holdfast.engine.worker import DONE, FAILED, Serve, Worker
 from holdfast.model.errors import StoreError
+from holdfast.model.health import Health, any_well
 from holdfast.model.records import JobRecord
 from holdfast.store import Store
 from holdfast.store.partitions import Partitioned
@@ -50,6 +51,13 @@ class PartitionedWorker(Worker):
     def running(self) -> list[JobRecord]:
         return [record for server in (self._servers or {}).values() for record in server.running]
 
+    def health(self) -> Health:
+        """As `Worker.health`; ready as long as one partition is served."""
+        servers = self._servers
+        if not servers:
+            return super().health()
+        return any_well({f"partition {name}": server.health() for name, server in [*servers.items()]})
+
     def stop(self, grace: float | None = None) -> None:
         if self._servers is None:
             super().stop(grace)
@@ -62,8 +70,8 @@ class PartitionedWorker(Worker):
         """Opens the application, and calls the hooks; what belongs to a partition comes later."""
         if self._opening is not None:
             opening = self._opening
-            outage = Outage(self.id, self._notices, "start_failed")
-            await reached(stack, outage, lambda attempt: attempt.enter_async_context(opening))
+            self._outage = Outage(self.id, self._notices, "start_failed")
+            await reached(stack, self._outage, lambda attempt: attempt.enter_async_context(opening))
         if self._on_startup is not None:
             await self._on_startup()
         if self._on_shutdown is not None:

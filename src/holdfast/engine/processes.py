@@ -89,6 +89,7 @@ class Processes:
             error_bytes=settings.error_bytes,
             levels=levels(),
             partition=self._runner.partition,
+            trace=None if hold.span is None else dict(hold.span.carrier),
         )
 
     def _outcome(self, hold: Hold, word: Said) -> Outcome:

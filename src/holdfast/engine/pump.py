@@ -49,7 +49,7 @@ REVIEW_SECONDS = 0.2
 
 
 class Pump:
-    """Moves jobs from the store into the slots, and what became of them back."""
+    """Moves jobs from the store into the slots and outcomes back. `heard` is when it answered last."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Pump:
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
         self._reviewed = 0.0
-        self._ticked = 0.0
+        self.heard = now()
         self.is_stopping = False
         self._was_cut_off = False
         self._has_given_up = False
@@ -105,6 +105,7 @@ class Pump:
             )
             for _ in range(2)
         )
+        self.exchanges = self._first, self._second
         self._confirmations = Confirmations(session.jobs, ledger, settings, self._uncommitted)
 
     async def serve(self, *, until_idle: bool) -> None:
@@ -265,11 +266,11 @@ class Pump:
         finally:
             slots.asked -= limit
             self._outbox.settle(reports)
-        self._ticked = now()
+        ticked = now()
         run_times = [
             move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
         ]
-        appetite.observe(run_times, self._ticked - sent)
+        appetite.observe(run_times, ticked - sent)
         self._inbox.put(answer)
         if answer.ticked is None:
             appetite.hungry = True
@@ -281,6 +282,7 @@ class Pump:
                     appetite.hungry = True
                 return
             self._registration.holds = True
+        self.heard = ticked
         if self._inbox.claimed > FEW and appetite.hungry and not self.is_stopping:
             # The next tick leaves first; the store works on it while this answer is taken in.
             self._loop.call_soon(self._inbox.take_in)
@@ -305,7 +307,7 @@ class Pump:
 
     def _wants_to_listen(self) -> bool:
         """With all slots taken there is nothing to say or to ask, but somebody may want a job cancelled."""
-        return self._appetite.hungry and bool(self._ledger) and now() - self._ticked > REVIEW_SECONDS
+        return self._appetite.hungry and bool(self._ledger) and now() - self.heard > REVIEW_SECONDS
 
     def _report(self, hold: Hold, move: Move) -> None:
         self._outbox.put(hold, move)

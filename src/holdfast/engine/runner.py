@@ -11,6 +11,8 @@ from holdfast.engine.failures import committed_result, encoded_result, failed, o
 from holdfast.engine.forks import end_copy, generation
 from holdfast.engine.hold import Hold, now
 from holdfast.engine.ids import new_id, new_id_beside
+from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import made
 from holdfast.model.events import Event
 from holdfast.model.outcome import Failed, Outcome, Stop, Stopped, Succeeded, succeed
 from holdfast.model.records import JobRecord, Move
@@ -63,7 +65,7 @@ class HoldLink(JobLink):
         self._runner.nudge()
 
     def enqueue(self, call: Call) -> str:
-        job = call.to_new_job(new_id_beside(self.record.id))
+        job = made(self._runner.notices, call.to_new_job(new_id_beside(self.record.id)))
         hold = self._hold
         if hold.children is None:
             hold.children = []
@@ -71,7 +73,7 @@ class HoldLink(JobLink):
         return job.id
 
     def emit(self, event: Event[Any]) -> str:
-        new = event.stored(new_id(), self._runner.settings.payload_bytes)
+        new = made(self._runner.notices, event.stored(new_id(), self._runner.settings.payload_bytes))
         hold = self._hold
         if hold.events is None:
             hold.events = []
@@ -100,12 +102,14 @@ class Runner:
         state: Any,
         transactions: Transactions | None,
         nudge: Callable[[], None],
+        notices: Notices,
         partition: str | None = None,
     ) -> None:
         self.settings = settings
         self.state = state
         self.transactions = transactions
         self.nudge = nudge
+        self.notices = notices
         self.partition = partition
 
     def arguments(self, hold: Hold) -> tuple[list[Any], dict[str, Any]]:

@@ -6,12 +6,15 @@ import asyncio
 import logging
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.engine.hold import now
 from holdfast.engine.ids import new_id
 from holdfast.engine.notices import Notices
+from holdfast.engine.tracing import Tracer, unharmed
 from holdfast.model import schedule as rules
 from holdfast.model.errors import LeaseLost
+from holdfast.model.headers import carrying
 from holdfast.model.plan import decode, left_out
 from holdfast.model.progress import is_schedule
 from holdfast.model.records import Verdict
@@ -91,7 +94,10 @@ class Scheduler:
         writes: list[ScheduleWrite] = []
         size = 0
         for record in told.records:
-            writes.append(write := self._written(record, told.now))
+            write = self._written(record, told.now)
+            if self._notices.tracer is not None and (write.jobs or write.events):
+                write = _traced(self._notices.tracer, write)
+            writes.append(write)
             size += len(write.definition) + sum(BESIDE + len(job.payload) for job in write.jobs)
             size += sum(BESIDE + len(event.data) for event in write.events)
             if size >= LARGEST or now() - began > LONGEST_THOUGHT:
@@ -164,6 +170,15 @@ class Scheduler:
         except TimeoutError:
             return
         await asyncio.sleep(max(0.0, min(pause, began + SOONEST - now())))
+
+
+def _traced(tracer: Tracer, write: ScheduleWrite) -> ScheduleWrite:
+    with unharmed():
+        carrier = tracer.firing(write.name, write.jobs, write.events)
+        jobs = tuple(carrying(job, carrier) for job in write.jobs)
+        events = tuple(carrying(event, carrier) for event in write.events)
+        return replace(write, jobs=jobs, events=events)
+    return write
 
 
 def _aside(record: ScheduleRecord, moment: int) -> ScheduleWrite:

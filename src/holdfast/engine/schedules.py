@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.engine.ids import new_id
 from holdfast.engine.notices import Notices
 from holdfast.engine.partition import each_part
+from holdfast.engine.tracing import made
 from holdfast.model import schedule as rules
 from holdfast.model.errors import ScheduleGone, StateConflict, Undecodable, VersionConflict
 from holdfast.model.events import Event
@@ -139,8 +140,10 @@ class Schedules:
             # It is one more than those that are due, also in the very microsecond of one.
             fired[:] = [new_id()]
             if write.events:
-                return replace(write, events=(replace(write.events[0], id=fired[0]),))
-            return replace(write, job=fired[0], jobs=(replace(write.jobs[0], id=fired[0]),))
+                event = made(self._notices, replace(write.events[0], id=fired[0]))
+                return replace(write, events=(event,))
+            job = made(self._notices, replace(write.jobs[0], id=fired[0]))
+            return replace(write, job=fired[0], jobs=(job,))
 
         await self._change(check_name(name, "schedule"), None, change)
         return fired[0]

@@ -17,6 +17,7 @@ from holdfast.engine.processes import Processes
 from holdfast.engine.runner import Runner
 from holdfast.engine.threads import Threads
 from holdfast.engine.timers import Timers
+from holdfast.engine.tracing import begun, ended
 from holdfast.model import outcome as follow
 from holdfast.model.errors import Undecodable
 from holdfast.model.outcome import Failed, Outcome, Policy, Stop, Stopped, Succeeded
@@ -222,6 +223,11 @@ class Slots:
 
     def _launch(self, hold: Hold) -> None:
         definition, record = hold.definition, hold.record
+        tracer = self._runner.notices.tracer
+        if tracer is None:
+            context = contextvars.Context()
+        else:
+            context, hold.span = begun(lambda: tracer.running(record))
         if record.damaged is not None:
             raise Undecodable("row", record.damaged)
         args, kwargs = self._runner.arguments(hold)
@@ -230,19 +236,19 @@ class Slots:
             hold.timeout = timeout / SECOND
             self._timeouts.at(self._loop.time() + hold.timeout, hold)
         if definition.run_in == "thread":
-            self._threads.submit(hold, args, kwargs)
+            self._threads.submit(context, hold, args, kwargs)
             return
         if definition.run_in == "process":
             coroutine = self._processes.run(hold, self._ended)
         else:
             coroutine = self._runner.run(hold, args, kwargs, self._ended)
         # Not by the loop's factory: an eager task would run the handler, and end, inside this call.
-        hold.task = asyncio.Task(
-            coroutine, loop=self._loop, name=definition.name, context=contextvars.Context()
-        )
+        hold.task = asyncio.Task(coroutine, loop=self._loop, name=definition.name, context=context)
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         self._leave(hold)
+        if hold.span is not None:
+            ended(hold.span, outcome)
         if hold.committed and isinstance(outcome, Succeeded):
             self._verify(hold, outcome)
         else:

@@ -19,7 +19,7 @@ from holdfast.engine.runner import Ended
 from holdfast.model.outcome import Outcome
 
 Run = Callable[[Hold, list[Any], dict[str, Any]], Outcome]
-Work = tuple[Hold, list[Any], dict[str, Any]]
+Work = tuple[contextvars.Context, tuple[Hold, list[Any], dict[str, Any]]]
 
 
 class Threads:
@@ -35,14 +35,19 @@ class Threads:
         self._size: int = 0
         self._busy: int = 0
 
-    def submit(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Hands the work to a thread; raises RuntimeError if the system gives no thread for it."""
+    def submit(
+        self, context: contextvars.Context, hold: Hold, args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        """Hands the work to a thread; raises RuntimeError if the system gives no thread for it.
+
+        A fresh context, so that what one handler binds is not seen by the next one on its thread.
+        """
         if self._busy == self._size:
             name = f"holdfast-task-{self._size + 1}"
             threading.Thread(target=self._serve, name=name, daemon=True).start()
             self._size += 1
         self._busy += 1
-        self._queue.put((hold, args, kwargs))
+        self._queue.put((context, (hold, args, kwargs)))
 
     def close(self) -> None:
         """Ends the idle threads; a busy one ends after its handler."""
@@ -54,10 +59,10 @@ class Threads:
             work = self._queue.get()
             if work is None:
                 return
-            # A fresh context, so that what one handler binds is not seen by the next one on this thread.
-            outcome = contextvars.Context().run(self._run, *work)
-            self._outcomes.append((work[0], outcome))
-            del work, outcome
+            context, call = work
+            outcome = context.run(self._run, *call)
+            self._outcomes.append((call[0], outcome))
+            del work, context, call, outcome
             if not self._told:
                 self._told = True
                 try:

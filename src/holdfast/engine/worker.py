@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.engine.consumers import Consumers
 from holdfast.engine.heartbeat import Heartbeat
-from holdfast.engine.hold import Hold
+from holdfast.engine.hold import Hold, now
 from holdfast.engine.identity import worker_record
 from holdfast.engine.ledger import Ledger, Results
 from holdfast.engine.limits import declare
@@ -27,6 +27,7 @@ from holdfast.engine.shares import followed, learning
 from holdfast.engine.signals import listening
 from holdfast.engine.slots import Slots
 from holdfast.model.errors import ConfigurationError
+from holdfast.model.health import Health, Phase, Vitals, judge
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
 from holdfast.model.settings import Settings
@@ -89,6 +90,7 @@ class Worker:
         self.record = worker_record(queues, registry.names, settings.concurrency)
         self._is_running = self._has_run = self._is_wedged = False
         self._starting: asyncio.Timeout | None = None
+        self._outage: Outage | None = None
         self._ledger: Ledger | None = None
         self._pump: Pump | None = None
         self._consumers: Consumers | None = None
@@ -104,6 +106,25 @@ class Worker:
     def running(self) -> list[JobRecord]:
         """The jobs that are being run now."""
         return [hold.record for hold in self._held() if hold.started is not None and not hold.ended]
+
+    def health(self) -> Health:
+        """Whether it is well, and why not. From any thread, also while its event loop is blocked."""
+        return judge(self._vitals(), self._settings.health_limit_seconds + self._settings.poll_seconds)
+
+    def _vitals(self) -> Vitals:
+        pump, outage, moment = self._pump, self._outage, now()
+        if pump is None:
+            away = None if outage is None or outage.since is None else moment - outage.since
+            ended: Phase = "failed" if self.exit_code == FAILED else "stopped"
+            return Vitals(phase="starting" if self._is_running else ended, away=away)
+        since = min((each.away_since for each in pump.exchanges if each.away_since), default=None)
+        return Vitals(
+            phase="draining" if pump.is_stopping else "serving",
+            silent=moment - pump.heard,
+            away=None if since is None else moment - since,
+            slots=pump.slots.concurrency,
+            stuck=len(pump.slots.stuck),
+        )
 
     async def run(self, *, until_idle: bool = False) -> int:
         """Serves until stopped, or with `until_idle` until nothing that is due is left; gives the exit code.
@@ -189,14 +210,14 @@ class Worker:
 
     async def _prepare(self, stack: AsyncExitStack) -> Serve:
         store, settings, notices = self._store, self._settings, self._notices
-        outage = Outage(self.id, notices, "start_failed")
-        session, heartbeat = await reached(stack, outage, self._join)
+        self._outage = Outage(self.id, notices, "start_failed")
+        session, heartbeat = await reached(stack, self._outage, self._join)
         if self._on_startup is not None:
             await self._on_startup()
         if self._on_shutdown is not None:
             stack.push_async_callback(self._on_shutdown)
         await stack.enter_async_context(learning(self._strategy, session, settings.reclaim_seconds))
-        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, self._partition)
+        runner = Runner(settings, self._state, store.transactions, heartbeat.nudge, notices, self._partition)
         self._consumers = Consumers(
             store, session, self._subscriptions, settings, notices, self.id, self._state
         )
@@ -265,6 +286,8 @@ class Worker:
             if not consumers.is_stopping:
                 consumers.stop(0)
             await consumers.close()
+            if self._ledger is not None:
+                self._ledger.close()
             self._ledger = self._pump = self._consumers = None
             self._is_wedged = any(hold.stop is not Stop.SHUTDOWN for hold in pump.slots.stuck)
             self.exit_code = self._code_after(pump)

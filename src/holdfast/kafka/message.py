@@ -7,6 +7,7 @@ from uuid import UUID, uuid5
 
 from holdfast.model.errors import Undecodable
 from holdfast.model.events import EventRecord
+from holdfast.model.headers import carried, headers_carrying
 from holdfast.model.names import known_id
 
 ID = "holdfast-id"
@@ -15,6 +16,7 @@ TYPE = "holdfast-type"
 VERSION = "holdfast-version"
 AT = "holdfast-at"
 OWN = "holdfast-headers"
+TRACE = ("traceparent", "tracestate", "baggage")
 
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 
@@ -40,7 +42,10 @@ def key_of(event: EventRecord) -> bytes | None:
 
 
 def headers_of(event: EventRecord) -> Headers:
-    """Texts, all but the last: that is what came with the event, as it was stored."""
+    """Texts, all but the last: that is what came with the event, as it was stored.
+
+    The trace that it belongs to is told by the names that others know, too.
+    """
     headers: Headers = [
         (ID, event.id),
         (TOPIC, event.topic),
@@ -49,6 +54,7 @@ def headers_of(event: EventRecord) -> Headers:
     ]
     if event.version is not None:
         headers.append((VERSION, str(event.version)))
+    headers += [(name, value) for name, value in carried(event.headers).items() if name in TRACE]
     if event.headers is not None:
         headers.append((OWN, event.headers))
     return headers
@@ -75,7 +81,7 @@ def event_of(message: KafkaMessage) -> EventRecord:
         at=max(0, message.timestamp()[1]) * 1000 if at is None else at,
         aggregate=None if key is None else key.decode(errors="backslashreplace"),
         version=_number(headers.get(VERSION)),
-        headers=headers.get(OWN),
+        headers=headers.get(OWN) or _trace(headers),
     )
 
 
@@ -103,6 +109,12 @@ def _headers(message: KafkaMessage) -> dict[str, bytes]:
         for name, value in given
         if value is not None
     }
+
+
+def _trace(headers: dict[str, bytes]) -> bytes | None:
+    """The trace that another producer's message belongs to, as an event of ours has it."""
+    found = {name: headers[name].decode(errors="replace") for name in TRACE if name in headers}
+    return headers_carrying(found) if found else None
 
 
 def _text(value: bytes | None) -> str | None:

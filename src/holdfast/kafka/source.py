@@ -16,6 +16,7 @@ from holdfast.kafka.message import KafkaMessage, event_of, place_of, scoped_id
 from holdfast.kafka.reader import DEFAULTS, OWNED, Reader
 from holdfast.model.errors import ConfigurationError, IdConflict, OutcomeUnknown, StoreUnavailable
 from holdfast.model.events import EventRecord
+from holdfast.model.headers import carried, carrying
 from holdfast.model.records import Added, NewJob
 from holdfast.model.task import Call
 
@@ -98,7 +99,7 @@ class KafkaSource:
         if isinstance(job, Call):
             job = job.to_new_job(event.id)
         own_id = event.id if self._scope is None else scoped_id(event.id, self._scope)
-        return msgspec.structs.replace(job, id=own_id, fresh=False)
+        return carrying(msgspec.structs.replace(job, id=own_id, fresh=False), carried(event.headers))
 
     async def _store(self, jobs: Sequence[NewJob]) -> None:
         waits = pauses()

@@ -38,5 +38,10 @@ class Overrides(TypedDict, total=False):
     encryption_keys: str | None
     encryption_keys_file: str | None
     redact_names: str | None
+    health_port: int | None
+    health_host: str | None
+    health_token: str | None
+    health_file: str | None
+    health_limit_seconds: float | None
     log_format: str | None
     log_level: str | None

@@ -80,6 +80,8 @@ class QueueInfo:
     name: str
     paused: bool
     counts: Counts
+    paused_since: datetime | None = None
+    oldest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from holdfast.model.timing import Timing
 
 LOG_FORMATS = ("logfmt", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
-SECRET_SETTINGS = frozenset({"encryption_keys"})
+SECRET_SETTINGS = frozenset({"encryption_keys", "health_token"})
 """Never shown anywhere, not even in part."""
 
 
@@ -77,6 +77,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A file with these keys, instead."""
     redact_names: str | None = None
     """What is hidden by name beside `redaction.NAMES`, separated by commas; `-name` shows one of those."""
+    health_port: int | None = None
+    """Where `holdfast worker` tells whether it is well, and its metrics; None: nowhere, 0: any free port."""
+    health_host: str = "127.0.0.1"
+    health_token: str | None = None
+    """What a reader of the metrics must know; from other machines there are none without it."""
+    health_file: str | None = None
+    """Where it writes the same every second."""
+    health_limit_seconds: float = 30.0
+    """How long the store may be away, or nothing be claimed, before a worker is not well."""
 
     log_format: str = "logfmt"
     log_level: str = "info"
@@ -116,7 +125,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "payload_bytes": (1, 16 * 1_048_576),
             "result_bytes": (1, 64 * 1_048_576),
             "error_bytes": (256, 1_048_576),
+            "health_limit_seconds": (0.1, 86_400),
         }
+        if self.health_port is not None:
+            ranges["health_port"] = (0, 65_535)
         if self.interval_seconds is not None:
             ranges["interval_seconds"] = (1, 100 * 366 * 86_400)
         for setting, (low, high) in ranges.items():

@@ -44,6 +44,10 @@ STUCK = _counter("attempts_stuck", "Attempts that went on after they were told t
 QUEUE_DEPTH = _gauge("queue_depth", "Jobs that are due and wait for a worker.", "queue")
 QUEUE_SCHEDULED = _gauge("queue_scheduled", "Jobs that are due later.", "queue")
 QUEUE_IN_PROGRESS = _gauge("queue_in_progress", "Jobs that are claimed or running.", "queue")
+QUEUE_OLDEST = _gauge(
+    "queue_oldest_seconds", "How long the job at the head of a queue has waited; 0 if none does.", "queue"
+)
+QUEUE_AGE = _histogram("queue_age", "The same, each time that the sizes of queues were asked for.", "queue")
 DLQ_SIZE = _gauge("dlq_size", "Jobs in the dead-letter queue.", "queue")
 STORE_UP = _gauge(
     "store_up", "1 if the store answered when it was last asked for the sizes of queues, else 0."

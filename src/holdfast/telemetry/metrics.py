@@ -8,15 +8,21 @@ from typing import Protocol
 
 from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
-from holdfast.model.overview import Stats
+from holdfast.model.overview import QueueInfo
 from holdfast.model.timing import Seconds, seconds
 from holdfast.store import Store
 from holdfast.store.circuit import CircuitReport, circuits
 from holdfast.telemetry import exposition
 from holdfast.telemetry.instruments import Family
-from holdfast.telemetry.tally import Tally
+from holdfast.telemetry.tally import Observer, Tally
 
 CONTENT_TYPE = exposition.CONTENT_TYPE
+
+
+class Listing(Protocol):
+    """What tells of all queues."""
+
+    async def list(self) -> list[QueueInfo]: ...
 
 
 class Application(Protocol):
@@ -28,7 +34,8 @@ class Application(Protocol):
     @property
     def store(self) -> Store: ...
 
-    async def stats(self) -> Stats: ...
+    @property
+    def queues(self) -> Listing: ...
 
 
 class Metrics:
@@ -49,14 +56,17 @@ class Metrics:
 
         If it does not answer in time, the rest is rendered, without them, and `holdfast_store_up` is 0.
         """
-        try:
-            async with asyncio.timeout(seconds(timeout)):
-                stats: Stats | None = await self._app.stats()
-        except (StoreError, TimeoutError):
-            stats = None
-        with self._lock:
-            self._tally.measured(stats)
+        await self.measure(timeout)
         return self.render()
+
+    async def measure(self, timeout: Seconds = 5) -> None:
+        """Asks the store for the sizes of the queues, as `collect` does, and renders nothing."""
+        self.take(await queues_within(self._app.queues, timeout))
+
+    def take(self, queues: list[QueueInfo] | None) -> None:
+        """Takes over what somebody else has asked for; None if the store did not answer."""
+        with self._lock:
+            self._tally.measured(queues)
 
     def render(self) -> str:
         """All metrics as Prometheus reads them; send it as CONTENT_TYPE.
@@ -72,6 +82,11 @@ class Metrics:
             self._tally.guarded(reports)
             return self._tally.families()
 
+    def forward(self, observer: Observer | None) -> None:
+        """Has somebody be told of each value that a histogram observes, as it is observed; None ends that."""
+        with self._lock:
+            self._tally.forward = observer
+
     def close(self) -> None:
         """Counts no more. What was counted stays readable."""
         self._stop()
@@ -83,3 +98,12 @@ class Metrics:
     def _hear(self, notice: Notice) -> None:
         with self._lock:
             self._tally.hear(notice)
+
+
+async def queues_within(queues: Listing, timeout: Seconds) -> list[QueueInfo] | None:
+    """All queues; None if the store does not answer in time."""
+    try:
+        async with asyncio.timeout(seconds(timeout)):
+            return await queues.list()
+    except (StoreError, TimeoutError):
+        return None

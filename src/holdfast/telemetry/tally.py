@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.engine.leader import LEADER
 from holdfast.engine.notices import Notice
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.outcome import Stop
-from holdfast.model.overview import Counts, Stats
+from holdfast.model.overview import Counts, QueueInfo
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.timing import SECOND
 from holdfast.store.circuit import CircuitReport, CircuitState
 from holdfast.telemetry import catalogue as the
-from holdfast.telemetry.instruments import Definition, Family, Histogram, Numbers
+from holdfast.telemetry.instruments import Definition, Family, Histogram, Labels, Numbers
 
 OUR_LOCKS = "holdfast."
 """Locks with such names are held for as long as a process lives, and waited for just as long."""
 
 Facts = Mapping[str, Any]
+Observer = Callable[[Definition, float, Labels], None]
 
 
 class Tally:
@@ -30,6 +31,8 @@ class Tally:
         self._histograms = {each: Histogram(each) for each in the.CATALOGUE if each.kind == "histogram"}
         self._terms: dict[str, int] = {}
         self._workers: set[str] = set()
+        self.forward: Observer | None = None
+        """Told of each value that a histogram observes."""
         self.hearers: Mapping[str, Callable[[Facts], None]] = {
             "claimed": self._claimed,
             "settled": self._settled,
@@ -70,18 +73,21 @@ class Tally:
         if hearer is not None:
             hearer(notice.facts)
 
-    def measured(self, stats: Stats | None) -> None:
+    def measured(self, told: Sequence[QueueInfo] | None) -> None:
         """Takes over what the store told; None if it did not answer, and old sizes are not shown as new."""
-        queues = {} if stats is None else dict(sorted(stats.by_queue.items()))
+        queues = () if told is None else told
 
         def show(gauge: Definition, size: Callable[[Counts], int]) -> None:
-            self._numbers[gauge].replace(((queue,), size(counts)) for queue, counts in queues.items())
+            self._numbers[gauge].replace(((queue.name,), size(queue.counts)) for queue in queues)
 
         show(the.QUEUE_DEPTH, lambda counts: counts.queued)
         show(the.QUEUE_SCHEDULED, lambda counts: counts.scheduled)
         show(the.QUEUE_IN_PROGRESS, lambda counts: counts.in_progress)
         show(the.DLQ_SIZE, lambda counts: counts.by_state[State.DLQ])
-        self._numbers[the.STORE_UP].set(0 if stats is None else 1)
+        self._numbers[the.QUEUE_OLDEST].replace(((queue.name,), queue.oldest or 0) for queue in queues)
+        for queue in queues:
+            self._observe(the.QUEUE_AGE, queue.oldest or 0, queue.name)
+        self._numbers[the.STORE_UP].set(0 if told is None else 1)
 
     def guarded(self, reports: Mapping[str, CircuitReport]) -> None:
         """Takes over what the circuits of the store report, by partition."""
@@ -110,7 +116,10 @@ class Tally:
         self._numbers[definition].add(labels, by)
 
     def _observe(self, definition: Definition, value: float, *labels: str) -> None:
-        self._histograms[definition].observe(max(0.0, value), labels)
+        value = max(0.0, value)
+        self._histograms[definition].observe(value, labels)
+        if self.forward is not None:
+            self.forward(definition, value, labels)
 
     def _claimed(self, facts: Facts) -> None:
         record: JobRecord = facts["record"]

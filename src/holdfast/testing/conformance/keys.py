@@ -31,6 +31,14 @@ class KeyPromises(Promises):
             assert await case.jobs.find(Query()) == [holder]
 
     @promise
+    async def test_headers_are_no_part_of_what_a_job_is(self, case: Case) -> None:
+        holder = await case.add(key="k", key_ttl=LONG, headers=b'{"trace":{"traceparent":"1"}}')
+        for headers in (b'{"trace":{"traceparent":"2"}}', None):
+            for change in ({"id": holder.id}, {"key": "k"}):
+                [answer] = await case.jobs.add([new_job(headers=headers, **change)])
+                assert (answer.created, answer.conflict, answer.record) == (False, None, holder), change
+
+    @promise
     async def test_an_id_is_looked_at_before_a_key(self, case: Case) -> None:
         plain = await case.add()
         await case.add(key="k", key_ttl=LONG, payload=b"[2]")

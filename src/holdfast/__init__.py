@@ -52,9 +52,10 @@ from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.limits import Limit, LimitInfo
-from holdfast.model.overview import Counts, QueueInfo, Stats, WorkerInfo
+from holdfast.model.overview import Counts, LockInfo, QueueInfo, Stats, WorkerInfo
 from holdfast.model.plan import Firing, ScheduleInfo
 from holdfast.model.recurrence import At, Every, at, every
+from holdfast.model.report import Lateness, QueueReport, WorkerReport
 from holdfast.model.retry import (
     Again,
     ByException,
@@ -117,11 +118,13 @@ __all__ = [
     "JobFailed",
     "JobGone",
     "KeyConflict",
+    "Lateness",
     "LeaderInfo",
     "LeaseLost",
     "Limit",
     "LimitInfo",
     "Linear",
+    "LockInfo",
     "LockLost",
     "LockTimeout",
     "Never",
@@ -133,6 +136,7 @@ __all__ = [
     "PartlyStored",
     "PayloadTooLarge",
     "QueueInfo",
+    "QueueReport",
     "ResultError",
     "ResultNotKept",
     "Retry",
@@ -162,6 +166,7 @@ __all__ = [
     "WaitingInfo",
     "Weighted",
     "WorkerInfo",
+    "WorkerReport",
     "__version__",
     "at",
     "cron",

@@ -111,7 +111,13 @@ def leaving_on_signals() -> Generator[None]:
 
 
 async def _serve(
-    app: Holdfast, queues: tuple[str, ...], strategy: Strategy | None, drain: bool, socket: Path | None, *, is_child: bool
+    app: Holdfast,
+    queues: tuple[str, ...],
+    strategy: Strategy | None,
+    drain: bool,
+    socket: Path | None,
+    *,
+    is_child: bool,
 ) -> int:
     worker = app.worker(queues or None, strategy=strategy)
     if is_child and socket is None:

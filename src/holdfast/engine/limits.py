@@ -124,7 +124,7 @@ def _as_declared(limit: LimitRecord, known: LimitRecord | None) -> LimitRecord:
     """What stands if the code says this. One that was set goes before it."""
     if known is None:
         return limit
-    return replace(limit, paused=known.paused) if known.declared else known
+    return replace(limit, paused=known.paused, paused_since=known.paused_since) if known.declared else known
 
 
 async def _change(flow: FlowStore, target: Target, change: Callable[[LimitRecord], LimitRecord]) -> None:

@@ -47,14 +47,16 @@ class FlowStore(Protocol):
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         """Stores limits, each in the place of the one with its scope and name.
 
-        One that is declared replaces none that is not.
+        One that is declared replaces none that is not. `paused_since` is the store's now for one that is
+        paused and was not before, that of the one before if it was paused too, else None.
         """
         ...
 
     async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
         """Puts a limit in the place of `known`, as `limits` gave it; False if that is not what stands there.
 
-        None says that there is none, or shall be none. Not both.
+        None says that there is none, or shall be none. Not both. `paused_since` is neither compared nor taken
+        over: it is what stands there, if that is paused and stays so.
         """
         ...
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from heapq import nsmallest
 from threading import Lock
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
+from msgspec.structs import replace
+
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, same, target
 from holdfast.model.lifecycle import WAITING, State
 from holdfast.stores.memory.limits import count_gates
 from holdfast.stores.memory.shelf import Shelf
@@ -20,18 +22,25 @@ class MemoryFlow:
 
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         with self._lock:
+            now = self._clock()
             for limit in limits:
-                self._shelf.limits.put(limit)
+                self._shelf.limits.put(limit, now)
         self._shelf.listeners.wake()
 
     async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
         scope, name = target(known, limit)
         with self._lock:
-            if self._shelf.limits.of.get((scope, name)) != known:
+            limits = self._shelf.limits
+            stands = limits.of.get((scope, name))
+            if not same(stands, known):
                 return False
-            self._shelf.limits.remove(scope, name)
-            if limit is not None:
-                self._shelf.limits.put(limit)
+            if limit is None:
+                limits.remove(scope, name)
+            else:
+                if stands is not None:
+                    # Any limit may take the place of one that is declared.
+                    limits.of[scope, name] = replace(stands, declared=True)
+                limits.put(limit, self._clock())
         self._shelf.listeners.wake()
         return True
 

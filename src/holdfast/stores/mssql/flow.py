@@ -23,7 +23,7 @@ _AT_ONCE = 200
 _SWAP = "EXEC holdfast.swap_limit_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _REMOVE = "EXEC holdfast.remove_limit_v1 ?, ?, ?"
 _LIMITS = """
-    SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared
+    SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared, since
     FROM holdfast.limits WHERE ns = ?"""
 _USAGE = """
     DECLARE @ns int = ?;
@@ -189,6 +189,7 @@ def _limit(
     paused: object,
     weight: float,
     declared: object,
+    since: int | None,
 ) -> LimitRecord:
     return LimitRecord(
         scope=Scope(scope),
@@ -200,4 +201,5 @@ def _limit(
         paused=bool(paused),
         weight=weight,
         declared=bool(declared),
+        paused_since=since,
     )

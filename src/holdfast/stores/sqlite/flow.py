@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate, target
+from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate, same, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.sqlite.columns import STATES
 from holdfast.stores.sqlite.database import Database
@@ -80,10 +80,13 @@ def _put(tx: Transaction, limits: Sequence[LimitRecord]) -> None:
 def _swap(tx: Transaction, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
     scope, name = target(known, limit)
     stands = next((each for each in read_limits(tx) if (each.scope, each.name) == (scope, name)), None)
-    if stands != known:
+    if not same(stands, known):
         return False
-    _remove(tx, scope, name)
-    if limit is not None:
+    if limit is None:
+        _remove(tx, scope, name)
+    else:
+        # Any limit may take the place of one that is declared.
+        tx.run("limit_yield", scope=scope, name=name)
         _put(tx, [limit])
     return True
 

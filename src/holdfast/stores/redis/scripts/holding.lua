@@ -56,10 +56,16 @@ end
 -- Puts the value of a limit where it belongs, or takes it away if it is false; whether anything is there now, or was.
 -- `changed` is told whether its gate was counted before.
 function F.place_limit(field, value, holds, changed)
+  local IS_PAUSED = 1
   local its = F.table_of(field)
   if its == LIMITS and changed[field] == nil then changed[field] = call('HEXISTS', LIMITS, field) == 1 end
   local known = call('HDEL', its, field) + call('HDEL', WEIGHTS, field) > 0
   if value then call('HSET', holds and its or WEIGHTS, field, value) end
+  if value and F.has(byte(value, 25), IS_PAUSED) then
+    call('HSETNX', NS .. 'zs', field, string.format('%.0f', now))
+  else
+    call('HDEL', NS .. 'zs', field)
+  end
   if known or value then F.reopen(field) end
   return known or value
 end

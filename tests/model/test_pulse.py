@@ -4,41 +4,30 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from holdfast.model.pulse import BOUNDS, Pace, Pulse, quantile
+from holdfast.model.overview import WorkerInfo
+from holdfast.model.pulse import Pace, Pulse
+from holdfast.model.report import BOUNDS, Lateness, QueueReport, WorkerReport
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-NONE = (0,) * (len(BOUNDS) + 1)
 
 
-@dataclass(frozen=True)
-class Spread:
-    counts: tuple[int, ...] = NONE
-
-
-@dataclass(frozen=True)
-class Counted:
-    claimed: int = 0
-    success: int = 0
-    retried: int = 0
-    failed: int = 0
-    lateness: Spread = Spread()
-
-
-@dataclass(frozen=True)
-class Report:
-    at: datetime
-    by_queue: dict[str, Counted]
-
-
-@dataclass(frozen=True)
-class Worker:
-    id: str = "one"
-    started: datetime = START
-    live: bool = True
-    report: Report | None = None
+def worker(
+    name: str, started: datetime = START, *, live: bool = True, report: WorkerReport | None
+) -> WorkerInfo:
+    return WorkerInfo(
+        id=name,
+        host="host",
+        pid=1,
+        queues=("mail",),
+        tasks=("send",),
+        concurrency=4,
+        version="1",
+        started=started,
+        seen=START,
+        live=live,
+        report=report,
+    )
 
 
 @dataclass
@@ -48,25 +37,25 @@ class Fleet:
     pulse: Pulse = field(default_factory=Pulse)
     at: datetime = START + timedelta(hours=1)
     now: float = 100.0
-    workers: dict[str, Worker] = field(default_factory=dict)
+    workers: dict[str, WorkerInfo] = field(default_factory=dict)
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
         self.at += timedelta(seconds=seconds)
 
-    def tells(self, worker: str = "one", started: datetime = START, **queues: Counted) -> None:
-        self.workers[worker] = Worker(worker, started, True, Report(self.at, queues))
+    def tells(self, name: str = "one", started: datetime = START, **queues: QueueReport) -> None:
+        self.workers[name] = worker(name, started, report=WorkerReport(at=self.at, by_queue=queues))
 
     def look(self) -> Pace:
         return self.pulse.take(self.workers.values(), self.now)
 
 
-def done(count: int, retried: int = 0, failed: int = 0) -> Counted:
-    return Counted(claimed=count, success=count, retried=retried, failed=failed)
+def done(count: int, retried: int = 0, failed: int = 0) -> QueueReport:
+    return QueueReport(claimed=count, success=count, retried=retried, failed=failed)
 
 
-def late(*buckets: int) -> Spread:
-    return Spread(tuple(buckets) + (0,) * (len(NONE) - len(buckets)))
+def late(*buckets: int) -> Lateness:
+    return Lateness(counts=tuple(buckets) + (0,) * (len(BOUNDS) + 1 - len(buckets)))
 
 
 def test_of_one_report_nothing_is_known() -> None:
@@ -133,36 +122,64 @@ def test_a_worker_that_was_there_before_we_looked_does_not() -> None:
 
 def test_a_worker_without_a_report_is_no_obstacle() -> None:
     fleet = Fleet()
-    fleet.workers["old"] = Worker("old")
+    fleet.workers["old"] = worker("old", report=None)
     assert fleet.look() == Pace()
 
 
-def test_counters_that_fall_were_begun_anew() -> None:
+def test_counters_that_fall_after_a_new_start_count_from_nothing() -> None:
     fleet = Fleet()
     fleet.tells(mail=done(1000), scan=done(7))
     fleet.look()
     fleet.passes(5)
-    fleet.tells(mail=done(50), scan=done(9))
-    assert fleet.look().by_queue["mail"].succeeded == 10
-    assert fleet.look().by_queue["scan"].succeeded == pytest.approx(9 / 5)
+    fleet.tells(started=fleet.at, mail=done(50), scan=done(9))
+    pace = fleet.look()
+    assert pace.by_queue["mail"].succeeded == 10
+    assert pace.by_queue["scan"].succeeded == pytest.approx(9 / 5)
 
 
-def test_a_queue_that_is_gone_tells_of_a_new_beginning() -> None:
+def test_a_queue_that_is_gone_after_a_new_start_does_not_matter() -> None:
     fleet = Fleet()
     fleet.tells(mail=done(10), scan=done(7))
     fleet.look()
     fleet.passes(5)
-    fleet.tells(mail=done(15))
+    fleet.tells(started=fleet.at, mail=done(15))
     assert fleet.look().by_queue["mail"].succeeded == 3
 
 
-def test_the_same_id_with_another_start_counts_from_nothing() -> None:
+def test_a_worker_that_a_store_forgot_and_knows_again_goes_on_counting() -> None:
     fleet = Fleet()
-    fleet.tells(mail=done(10))
+    fleet.tells(mail=done(1_000_000))
     fleet.look()
     fleet.passes(5)
-    fleet.tells(started=fleet.at - timedelta(seconds=2), mail=done(20))
+    fleet.tells(started=fleet.at, mail=done(1_000_020))
     assert fleet.look().total.succeeded == 4
+
+
+def test_a_partition_that_is_away_and_comes_back_makes_no_spike() -> None:
+    fleet = Fleet()
+    fleet.tells(mail=done(1000), scan=done(1_000_000))
+    fleet.look()
+    for count in (1050, 1100):
+        fleet.passes(5)
+        fleet.tells(mail=done(count))  # what the other partition knows of the worker is missing
+        assert fleet.look().total.succeeded == 10
+    fleet.passes(5)
+    fleet.tells(mail=done(1150), scan=done(1_000_500))
+    pace = fleet.look()
+    assert pace.by_queue["mail"].succeeded == 10
+    assert pace.by_queue["scan"].succeeded == 100
+
+
+def test_counters_of_one_queue_in_two_partitions_do_not_spike_either() -> None:
+    fleet = Fleet()
+    fleet.tells(mail=done(1000))
+    fleet.look()
+    fleet.passes(5)
+    fleet.tells(mail=done(10))
+    assert fleet.look().total.succeeded == 0
+    fleet.passes(5)
+    fleet.tells(mail=done(1100))
+    assert fleet.look().total.succeeded == 20
 
 
 def test_a_worker_that_vanishes_has_no_rate() -> None:
@@ -215,7 +232,7 @@ def test_one_that_is_dead_or_silent_has_no_rate() -> None:
     fleet.tells(mail=done(210))
     assert fleet.look().total.succeeded == 10
     report = fleet.workers["one"].report
-    fleet.workers["one"] = Worker("one", live=False, report=report)
+    fleet.workers["one"] = worker("one", live=False, report=report)
     assert fleet.look().total.succeeded == 0
 
 
@@ -273,10 +290,10 @@ def test_a_window_evens_out() -> None:
 
 def test_lateness_is_that_of_the_newest_jobs() -> None:
     fleet = Fleet()
-    fleet.tells(mail=Counted(lateness=late(1000)))
+    fleet.tells(mail=QueueReport(lateness=late(1000)))
     fleet.look()
     fleet.passes(5)
-    fleet.tells(mail=Counted(lateness=late(1000, 0, 0, 0, 0, 90, 0, 0, 10)))
+    fleet.tells(mail=QueueReport(lateness=late(1000, 0, 0, 0, 0, 90, 0, 0, 10)))
     rates = fleet.look().by_queue["mail"]
     assert rates.lateness_p50 is not None
     assert 0.05 <= rates.lateness_p50 <= 0.1
@@ -286,24 +303,4 @@ def test_lateness_is_that_of_the_newest_jobs() -> None:
 
 def test_nothing_claimed_has_no_lateness() -> None:
     assert Pace().total.lateness_p50 is None
-    assert quantile(NONE, 0.99) is None
-
-
-def test_of_what_is_above_all_bounds_the_last_is_told() -> None:
-    assert quantile((*NONE[:-1], 5), 0.5) == BOUNDS[-1]
-
-
-@given(
-    values=st.lists(st.floats(0, 3600), min_size=1, max_size=200),
-    share=st.floats(0.01, 1),
-)
-def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
-    counts = [0] * len(NONE)
-    for value in values:
-        counts[next(place for place, bound in enumerate(BOUNDS) if value <= bound)] += 1
-    rank = next(n for n in range(1, len(values) + 1) if n >= share * len(values))
-    true = sorted(values)[rank - 1]
-    place = next(place for place, bound in enumerate(BOUNDS) if true <= bound)
-    told = quantile(counts, share)
-    assert told is not None
-    assert (BOUNDS[place - 1] if place else 0) <= told <= BOUNDS[place] * (1 + 1e-9)
+    assert Pace().total.lateness_p99 is None

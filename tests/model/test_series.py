@@ -1,10 +1,9 @@
 """The last minutes as points, of the whole and of each queue."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from holdfast.model.lifecycle import State
-from holdfast.model.overview import Counts
+from holdfast.model.overview import Counts, QueueInfo
 from holdfast.model.pulse import Pace, Rates
 from holdfast.model.records import QueueCount
 from holdfast.model.series import MOST_QUEUES, Point, Series
@@ -12,16 +11,9 @@ from holdfast.model.series import MOST_QUEUES, Point, Series
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Queue:
-    name: str
-    counts: Counts
-    oldest: float | None = None
-
-
-def queue(name: str, due: int, oldest: float | None = None) -> Queue:
+def queue(name: str, due: int, oldest: float | None = None) -> QueueInfo:
     count = QueueCount(queue=name, state=State.SCHEDULED, count=due, due=due)
-    return Queue(name, Counts.of([count]), oldest)
+    return QueueInfo(name, paused=False, counts=Counts.of([count]), oldest=oldest)
 
 
 def test_a_point_has_the_whole() -> None:

@@ -8,12 +8,13 @@ brings the reports and a clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import accumulate
 from operator import add, sub
-from typing import Protocol
+
+from holdfast.model.overview import WorkerInfo
+from holdfast.model.report import Lateness, WorkerReport
 
 _PATIENCE = 3
 """So many times the usual time between two reports may pass before a worker counts as silent."""
@@ -24,65 +25,18 @@ _SLACK = 0.8
 """What the clocks of a store and of whoever looks may differ by, over one report."""
 
 
-class Spread(Protocol):
-    """How many values fell at or below each bound and above the one before; the last, above all."""
-
-    @property
-    def counts(self) -> Sequence[int]: ...
-
-
-class Counted(Protocol):
-    """What a worker has counted in one queue since it started."""
-
-    @property
-    def claimed(self) -> int: ...
-    @property
-    def success(self) -> int: ...
-    @property
-    def retried(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
-    @property
-    def lateness(self) -> Spread: ...
-
-
-class Report(Protocol):
-    """What a worker told last, and when by the store's clock."""
-
-    @property
-    def at(self) -> datetime: ...
-    @property
-    def by_queue(self) -> Mapping[str, Counted]: ...
-
-
-class Reporting(Protocol):
-    """A worker, as the store knows it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def started(self) -> datetime: ...
-    @property
-    def live(self) -> bool: ...
-    @property
-    def report(self) -> Report | None: ...
-
-
-BOUNDS = (
-    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
-    *(30.0, 60.0, 300.0, 1800.0, 3600.0),
-)
+_NONE = Lateness()
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What happens per second, and how late the jobs were that were claimed lately, as a spread."""
+    """What happens per second, and how late the jobs were that were claimed lately."""
 
     claimed: float = 0.0
     succeeded: float = 0.0
     retried: float = 0.0
     failed: float = 0.0
-    lateness: tuple[int, ...] = ()
+    lateness: Lateness = _NONE
 
     def __add__(self, other: Rates) -> Rates:
         return Rates(
@@ -90,16 +44,16 @@ class Rates:
             self.succeeded + other.succeeded,
             self.retried + other.retried,
             self.failed + other.failed,
-            _summed(self.lateness, other.lateness),
+            self.lateness.plus(other.lateness),
         )
 
     @property
     def lateness_p50(self) -> float | None:
-        return quantile(self.lateness, 0.5)
+        return self.lateness.quantile(0.5)
 
     @property
     def lateness_p99(self) -> float | None:
-        return quantile(self.lateness, 0.99)
+        return self.lateness.quantile(0.99)
 
 
 NOTHING = Rates()
@@ -118,6 +72,9 @@ class Pace:
     known: bool = False
 
 
+STILL = Pace()
+
+
 class Pulse:
     """Takes what workers report, again and again, and tells the pace.
 
@@ -131,7 +88,7 @@ class Pulse:
         self._first: float | None = None
         self._last = 0.0
 
-    def take(self, workers: Iterable[Reporting], now: float) -> Pace:
+    def take(self, workers: Iterable[WorkerInfo], now: float) -> Pace:
         """The pace at `now`, in seconds of any clock that does not jump."""
         if self._first is None:
             self._first = now
@@ -154,7 +111,7 @@ class Pulse:
         self._known = {name: each for name, each in self._known.items() if now - each.listed <= _REMEMBERED}
         return Pace(total, by_queue, by_worker, is_known)
 
-    def _follow(self, worker: Reporting, report: Report, now: float) -> _Worker:
+    def _follow(self, worker: WorkerInfo, report: WorkerReport, now: float) -> _Worker:
         known = self._known.get(worker.id)
         if known is None:
             known = self._known[worker.id] = _Worker(worker.started, report, now)
@@ -167,10 +124,8 @@ class Pulse:
             # It was not there at the take before: less than that cannot have passed, unless a clock jumped.
             least = _SLACK * (self._last - known.seen)
             span = told if told > 0 and told >= least else now - known.seen
-            is_same = worker.started == known.started
-            counts = _since(known.report, report) if is_same else _counts(report)
-            known.step(_Step(span, counts), self._window)
-            known.started, known.report, known.seen = worker.started, report, now
+            known.step(_Step(span, known.count(report, worker.started)), self._window)
+            known.report, known.seen = report, now
         known.listed = now
         return known
 
@@ -190,11 +145,31 @@ class _Step:
 class _Worker:
     """What is known of a worker from its last reports."""
 
-    def __init__(self, started: datetime, report: Report, now: float) -> None:
-        self.started = started
+    def __init__(self, started: datetime, report: WorkerReport, now: float) -> None:
         self.report = report
+        self._started = started
+        self._highest = _counts(report)
         self.seen = self.listed = now
         self.steps: deque[_Step] = deque()
+
+    def count(self, report: WorkerReport, started: datetime) -> dict[str, Counts]:
+        """What a report has more than those before.
+
+        Numbers that fall tell of a new start, and all of them are new; but from a worker that has not started
+        anew, that a partition which knows the rest does not answer. Then what was known of it counts on.
+        """
+        told = _counts(report)
+        old = {queue: self._highest.get(queue, (0,) * len(each)) for queue, each in told.items()}
+        has_fallen = not self._highest.keys() <= told.keys() or any(
+            new < before for queue, each in told.items() for new, before in zip(each, old[queue], strict=True)
+        )
+        is_new = has_fallen and started != self._started
+        self._started = started
+        if is_new:
+            self._highest = told
+            return told
+        self._highest |= {queue: tuple(map(max, each, old[queue])) for queue, each in told.items()}
+        return {queue: tuple(map(sub, self._highest[queue], old[queue])) for queue in told}
 
     def step(self, step: _Step, window: float) -> None:
         self.steps.append(step)
@@ -216,43 +191,17 @@ class _Worker:
 
 def _rates(counts: Counts, span: float) -> Rates:
     claimed, success, retried, failed, *lateness = counts
-    return Rates(claimed / span, success / span, retried / span, failed / span, tuple(lateness))
+    return Rates(
+        claimed / span, success / span, retried / span, failed / span, Lateness(counts=tuple(lateness))
+    )
 
 
-def _counts(report: Report) -> dict[str, Counts]:
+def _counts(report: WorkerReport) -> dict[str, Counts]:
     return {
         queue: (each.claimed, each.success, each.retried, each.failed, *each.lateness.counts)
         for queue, each in report.by_queue.items()
     }
 
 
-def _since(before: Report, report: Report) -> dict[str, Counts]:
-    """What a report has more than the one before; all of it if counting has begun anew in between."""
-    old, new = _counts(before), _counts(report)
-    more = {queue: tuple(map(sub, each, old.get(queue, (0,) * len(each)))) for queue, each in new.items()}
-    has_begun_anew = not old.keys() <= new.keys() or any(n < 0 for each in more.values() for n in each)
-    return new if has_begun_anew else more
-
-
 def _summed(one: Counts, other: Counts) -> Counts:
     return tuple(map(add, one, other)) if one and other else one or other
-
-
-def quantile(counts: Sequence[int], share: float, bounds: Sequence[float] = BOUNDS) -> float | None:
-    """The value below which that share of all lies, taken as even inside a bucket; None of nothing.
-
-    Of what lies above all bounds only the last one is known.
-    """
-    total = sum(counts)
-    if not total:
-        return None
-    rank = share * total
-    bucket, below = 0, 0
-    for bucket, upto in enumerate(accumulate(counts)):
-        if upto >= rank and counts[bucket]:
-            break
-        below = upto
-    if bucket >= len(bounds):
-        return bounds[-1]
-    low = bounds[bucket - 1] if bucket else 0.0
-    return low + (bounds[bucket] - low) * (rank - below) / counts[bucket]

@@ -6,24 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
-from holdfast.model.overview import Counts
+from holdfast.model.overview import QueueInfo
 from holdfast.model.pulse import NOTHING, Pace, Rates
 
 MOST_QUEUES = 200
 """So many queues have points of their own in one sample: those in which most happens."""
-
-
-class Queue(Protocol):
-    """A queue: its jobs, and how long the first of them waits."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def counts(self) -> Counts: ...
-    @property
-    def oldest(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +35,7 @@ class Series:
     def __init__(self, keep: int = 450) -> None:
         self._samples: deque[tuple[Point, Mapping[str, Point]]] = deque(maxlen=keep)
 
-    def add(self, at: datetime, queues: Iterable[Queue], pace: Pace) -> Point:
+    def add(self, at: datetime, queues: Iterable[QueueInfo], pace: Pace) -> Point:
         """Takes one sample; the point of the whole."""
         queues = list(queues)
         whole = _point(at, queues, pace.total)
@@ -64,12 +52,12 @@ class Series:
         return [queues.get(queue) or Point(whole.at) for whole, queues in samples]
 
 
-def _business(queue: Queue, pace: Pace) -> tuple[float, float]:
+def _business(queue: QueueInfo, pace: Pace) -> tuple[float, float]:
     rates = pace.by_queue.get(queue.name, NOTHING)
     return (rates.claimed + rates.succeeded + rates.failed, queue.counts.queued + queue.counts.in_progress)
 
 
-def _point(at: datetime, queues: list[Queue], rates: Rates) -> Point:
+def _point(at: datetime, queues: list[QueueInfo], rates: Rates) -> Point:
     return Point(
         at,
         succeeded=rates.succeeded,

@@ -29,7 +29,6 @@ PATIENCE = 15.0
 """So many seconds may a deed take before it is given up as unknown."""
 SHOWN_FOR = 8.0
 OVERVIEW = (Part.QUEUES, Part.WORKERS, Part.RUNNING, Part.DEAD, Part.SCHEDULES)
-TITLES = {Part.RUNNING: "running jobs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Display(App[None]):
     ]
 
     def __init__(self, watcher: Watcher) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.watcher = watcher
         self.failure: Exception | None = None
         self.view = VIEWS[0]
@@ -99,8 +98,6 @@ class Display(App[None]):
     def on_mount(self) -> None:
         self.theme = "ansi-dark"
         self._tell("")
-        for grid in self.query(Grid):
-            grid.border_title = f" {TITLES.get(grid.part, grid.part.value)} "
         self.action_view("overview")
         self._show(self.watcher.picture)
         self._watching = asyncio.create_task(self._watch())
@@ -134,6 +131,8 @@ class Display(App[None]):
 
     def _show(self, picture: Picture) -> None:
         screen = self.screen_stack[0]
+        if not screen.query("#keys"):
+            return  # it is being taken down
 
         def put(id: str, *texts: Text) -> None:
             widget = screen.query_one(f"#{id}", Static)
@@ -144,15 +143,15 @@ class Display(App[None]):
             put("head", lines.head(picture))
             put("troubles", *lines.troubles(picture))
             put("totals", *lines.totals(picture))
+            screen.query_one("#jobs", Grid).heading = self._jobs_heading(picture)
             for grid in screen.query(Grid):
                 if grid.part in self.view.parts:
                     grid.show(TABLES[grid.part](picture))
-            self._name_jobs(picture)
 
-    def _name_jobs(self, picture: Picture) -> None:
+    def _jobs_heading(self, picture: Picture) -> str:
         search = self.watcher.search
         page = f", page {len(search.cursors) + 1}" if search.cursors or picture.more_jobs else ""
-        self.screen_stack[0].query_one("#jobs", Grid).border_title = cell(f" jobs: {search}{page} ").markup
+        return f"jobs: {search}{page}"
 
     def _tell(self, message: str, style: str = "") -> None:
         for screen in self.screen_stack:

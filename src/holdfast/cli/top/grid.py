@@ -10,9 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.widgets import DataTable
 
+from holdfast.cli.output import cell
 from holdfast.cli.top.fitting import Fitted, fit
 from holdfast.cli.top.picture import Part
 from holdfast.cli.top.tables import GAP, Table
+
+TITLES = {Part.RUNNING: "running jobs"}
 
 
 class Grid(DataTable[Text]):
@@ -30,6 +33,7 @@ class Grid(DataTable[Text]):
     def __init__(self, part: Part, *, id: str) -> None:
         super().__init__(id=id, cursor_type="row", zebra_stripes=False, cell_padding=0)
         self.part = part
+        self.heading = TITLES.get(part, part.value)
         self._table: Table | None = None
         self._fitted: Fitted | None = None
         self._keys: Sequence[str] = ()
@@ -71,7 +75,8 @@ class Grid(DataTable[Text]):
         self.move_cursor(
             row=min(place, max(0, len(self._keys) - 1)), animate=False, scroll=chosen is not None
         )
-        self.border_subtitle = "" if self._table.rows else self._table.nothing
+        said = self.heading if self._table.rows else f"{self.heading}: {self._table.nothing}"
+        self.border_title = cell(f" {said} ").markup
 
     def _update(self, before: Sequence[Sequence[Text]], after: Sequence[Sequence[Text]]) -> None:
         for row, (olds, news) in enumerate(zip(before, after, strict=False)):

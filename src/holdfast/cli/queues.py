@@ -57,30 +57,39 @@ def list_queues(store: str | None, namespace: str | None, as_json: bool) -> None
 
 @queues.command()
 @click.argument("name")
+@as_json
 @store_options
-def pause(store: str | None, namespace: str | None, name: str) -> None:
+def pause(store: str | None, namespace: str | None, name: str, as_json: bool) -> None:
     """Let no job of a queue be claimed until it is resumed. What runs goes on."""
 
     async def work() -> None:
         async with opened(store, namespace, may_make=True) as app:
             await app.queues.pause(name)
-        say(f"Queue {name} is paused.")
+        _tell(name, paused=True, as_json=as_json)
 
     run(work())
 
 
 @queues.command()
 @click.argument("name")
+@as_json
 @store_options
-def resume(store: str | None, namespace: str | None, name: str) -> None:
+def resume(store: str | None, namespace: str | None, name: str, as_json: bool) -> None:
     """Let jobs of a paused queue be claimed again."""
 
     async def work() -> None:
         async with opened(store, namespace, may_make=True) as app:
             await app.queues.resume(name)
-        say(f"Queue {name} is open.")
+        _tell(name, paused=False, as_json=as_json)
 
     run(work())
+
+
+def _tell(name: str, *, paused: bool, as_json: bool) -> None:
+    if as_json:
+        show_json({"queue": name, "paused": paused})
+    else:
+        say(f"Queue {name} is {'paused' if paused else 'open'}.")
 
 
 @click.command()

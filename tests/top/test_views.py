@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli.top.display import VIEWS
+from holdfast.cli.top.display import VIEWS, Display
 from tests.top.support import Shop
 
 
@@ -17,7 +17,7 @@ async def test_the_overview_has_the_whole() -> None:
             assert "mail" in text
 
 
-@pytest.mark.parametrize("size", [(80, 24), (20, 6), (200, 60)])
+@pytest.mark.parametrize("size", [(20, 6), (160, 50)])
 async def test_every_view_fits_every_terminal(size: tuple[int, int]) -> None:
     shop = Shop()
     async with shop.app:
@@ -123,3 +123,25 @@ async def test_the_selected_row_stays_selected_when_others_come() -> None:
             grid = screen.display.grid
             assert grid is not None
             assert (grid.chosen, grid.cursor_row) == (first.id, 5)
+
+
+async def test_a_defect_is_told_without_the_values_of_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    shop, displays = Shop(), list[Display]()
+
+    def fail() -> None:
+        secret = "canary-4711"
+        raise ZeroDivisionError(len(secret))
+
+    async with shop.app:
+
+        async def broken() -> None:
+            async with shop.shown() as screen:
+                displays.append(screen.display)
+                await screen.until("answers in")
+                screen.display.call_later(fail)
+                await screen.press("u")
+
+        with pytest.raises(ZeroDivisionError):
+            await broken()
+        assert isinstance(displays[0].failure, ZeroDivisionError)
+    assert "canary-4711" not in "".join(capsys.readouterr())

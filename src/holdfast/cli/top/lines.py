@@ -113,7 +113,7 @@ def _jobs(picture: Picture) -> Text:
     if counts.parked:
         queued.append(f" ({number(counts.parked)} parked)")
     return _labelled(
-        "jobs",
+        "jobs" if counts.exact else "jobs ≈",
         queued,
         Text(f"{number(counts.in_progress)} running"),
         Text(f"{number(counts.scheduled)} scheduled"),

@@ -90,6 +90,7 @@ class Picture:
             failed=total(lambda counts: counts.failed),
             cancelled=total(lambda counts: counts.cancelled),
             parked=total(lambda counts: counts.parked),
+            exact=all(queue.counts.exact for queue in self.queues),
         )
 
     @property

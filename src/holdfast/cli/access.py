@@ -21,7 +21,7 @@ from holdfast.stores.sqlite.address import parse
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-_ID_START = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
+ID_START = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 reveal = click.option("--reveal", is_flag=True, help="Show secrets, too, instead of ***.")
@@ -45,13 +45,18 @@ async def opened(
     """
     app = Holdfast(store, namespace=namespace)
     if not may_make:
-        for url in store_urls(app.settings.store):
-            _check_file(url)
+        check_files(app)
     async with app:
         with app.partitions.tolerating() as missing:
             yield app
         for error in missing.values():
             warn(f"{error}; what it has is left out")
+
+
+def check_files(app: Holdfast) -> None:
+    """Refuses SQLite files that are not there."""
+    for url in store_urls(app.settings.store):
+        _check_file(url)
 
 
 def _check_file(url: str) -> None:
@@ -65,7 +70,7 @@ def _check_file(url: str) -> None:
 async def resolve(app: Holdfast, text: str) -> Job[Any]:
     """The job of that id, or of the one id that starts like that."""
     start = text.strip().lower()
-    if not _ID_START.fullmatch(start):
+    if not ID_START.fullmatch(start):
         raise WrongUse(f"{text!r} is neither a job id nor at least four characters of the start of one.")
     # Pages go by id, highest first: below the highest possible id with this start come all that have it.
     highest = known_id(start + _HIGHEST[len(start) :])

@@ -100,7 +100,7 @@ def show(store: str | None, namespace: str | None, as_json: bool, reveal: bool, 
             document |= {"arguments": carried.arguments, "result": carried.result}
             show_json(document if partition is None else {**document, "partition": partition})
             return
-        shown = {**_facts(job), **flow, "partition": partition, **_carried(carried)}
+        shown = {**job_facts(job), **flow, "partition": partition, **_carried(carried)}
         facts = {name: value for name, value in shown.items() if value not in (None, "", 0, False)}
         show_facts(facts)
         say("")
@@ -115,7 +115,8 @@ def show(store: str | None, namespace: str | None, as_json: bool, reveal: bool, 
     run(work())
 
 
-def _facts(job: Job[Any]) -> dict[str, Any]:
+def job_facts(job: Job[Any]) -> dict[str, Any]:
+    """A job for people: what most want to know of it."""
     shown = {name: getattr(job, name) for name in SHOWN}
     shown["tags"] = ", ".join(job.tags)
     if job.progress is not None:

@@ -26,12 +26,14 @@ from holdfast.cli.jobs import jobs, why
 from holdfast.cli.keys import keys
 from holdfast.cli.leader import leader
 from holdfast.cli.limits import limits
+from holdfast.cli.locks import locks
 from holdfast.cli.migrate import migrate
 from holdfast.cli.partitions import partitions
 from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
 from holdfast.cli.sequences import sequences
+from holdfast.cli.top.command import top
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
@@ -109,6 +111,7 @@ for command in (
     keys,
     leader,
     limits,
+    locks,
     migrate,
     partitions,
     queues,
@@ -116,6 +119,7 @@ for command in (
     schedules,
     sequences,
     stats,
+    top,
     why,
     worker,
     workers,

@@ -158,43 +158,55 @@ def add(
 
 @schedules.command()
 @click.argument("name")
+@as_json
 @store_options
-def remove(store: str | None, namespace: str | None, name: str) -> None:
+def remove(store: str | None, namespace: str | None, name: str, as_json: bool) -> None:
     """Remove a schedule. Jobs that it has fired stay."""
 
     async def work() -> None:
         async with _steered(store, namespace, name) as app:
             if not await app.schedules.remove(name):
                 raise ScheduleGone(name)
-        say(f"Schedule {name} is removed.")
+        if as_json:
+            show_json({"removed": name})
+        else:
+            say(f"Schedule {name} is removed.")
 
     run(work())
 
 
 @schedules.command()
 @click.argument("name")
+@as_json
 @store_options
-def pause(store: str | None, namespace: str | None, name: str) -> None:
+def pause(store: str | None, namespace: str | None, name: str, as_json: bool) -> None:
     """Let a schedule fire nothing until it is resumed."""
 
     async def work() -> None:
         async with _steered(store, namespace, name) as app:
-            await app.schedules.pause(name)
-        say(f"Schedule {name} is paused.")
+            info = await app.schedules.pause(name)
+        if as_json:
+            show_json({"schedule": _document(info)})
+        else:
+            say(f"Schedule {name} is paused.")
 
     run(work())
 
 
 @schedules.command()
 @click.argument("name")
+@as_json
 @store_options
-def resume(store: str | None, namespace: str | None, name: str) -> None:
+def resume(store: str | None, namespace: str | None, name: str, as_json: bool) -> None:
     """Let a paused schedule fire again. What passed meanwhile is not made up for."""
 
     async def work() -> None:
         async with _steered(store, namespace, name) as app:
             info = await app.schedules.resume(name)
-        say(f"Schedule {name} is active; {_coming(info)}.")
+        if as_json:
+            show_json({"schedule": _document(info)})
+        else:
+            say(f"Schedule {name} is active; {_coming(info)}.")
 
     run(work())
 

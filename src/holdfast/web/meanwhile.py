@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from holdfast.app import Holdfast
-from holdfast.model.overview import QueueInfo, WorkerInfo
 
 
 async def _contents(self: Any, job_id: Any, reveal: bool = False) -> Any:
@@ -33,14 +32,6 @@ def _redact(value: Any) -> Any:
     return [_redact(v) for v in value] if isinstance(value, list) else value
 
 
-async def _held_locks(self: Any, limit: int = 100, after: Any = None) -> list[Any]:
-    return []
-
-
 if not hasattr(Holdfast, "contents"):
     Holdfast.contents = _contents
     Holdfast.redactor = SimpleNamespace(redact=_redact)
-if not hasattr(Holdfast, "held_locks"):
-    Holdfast.held_locks = _held_locks
-HAS_REPORTS = hasattr(WorkerInfo, "report") or "report" in WorkerInfo.__dataclass_fields__
-HAS_OLDEST = "oldest" in QueueInfo.__dataclass_fields__

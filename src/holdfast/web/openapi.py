@@ -45,7 +45,7 @@ def make_openapi(routes: Iterable[Route]) -> bytes:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, components)
-    document = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "Holdfast",

@@ -14,8 +14,7 @@ from holdfast.model.flow import Scope
 from holdfast.model.lifecycle import State
 from holdfast.model.limits import LimitInfo
 from holdfast.model.overview import WorkerInfo
-from types import SimpleNamespace
-from holdfast.model.pulse import Pace, Pulse
+from holdfast.model.pulse import Pulse
 from holdfast.model.series import Point, Series
 from holdfast.telemetry.logs import log
 from holdfast.web.documents import (
@@ -29,13 +28,12 @@ from holdfast.web.documents import (
     stats_of,
 )
 from holdfast.web.link import Link, seen
-from holdfast.web.meanwhile import HAS_OLDEST, HAS_REPORTS
 
 logger = logging.getLogger("holdfast.web")
 
 STEP_SECONDS = 2.0
 IDLE_STEP_SECONDS = 10.0
-"""How often the store is looked at while nobody watches: seldom, but so that a chart has something to show."""
+"""The same while nobody watches: seldom, but so that a chart has something to show."""
 LOOKED_SECONDS = 60.0
 FRESH_SECONDS = 15.0
 """How old an overview may be that is given at once, while a newer one is fetched."""
@@ -158,13 +156,7 @@ class Sampler:
                 await self._look_seldom()
         self.jobs = await self._watched()
         now = datetime.now(UTC)
-        pace = self._pulse.take(workers, _now()) if HAS_REPORTS else Pace()
-        seen = (
-            queues
-            if HAS_OLDEST
-            else [SimpleNamespace(name=q.name, counts=q.counts, oldest=None) for q in queues]
-        )
-        self.point = self._series.add(now, seen, pace)
+        self.point = self._series.add(now, queues, self._pulse.take(workers, _now()))
         stats = stats_of(queues)
         self.overview_known = Overview(
             now=now,
@@ -208,7 +200,7 @@ class Sampler:
 
 def _crowd(workers: list[WorkerInfo]) -> Crowd:
     live = [worker for worker in workers if worker.live]
-    reports = [report for worker in live if (report := getattr(worker, "report", None)) is not None]
+    reports = [worker.report for worker in live if worker.report is not None]
     return Crowd(
         live=len(live),
         dead=len(workers) - len(live),

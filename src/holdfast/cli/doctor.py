@@ -14,9 +14,9 @@ from holdfast import __version__
 from holdfast.cli.access import as_json, store_options
 from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
-from holdfast.config import CODE, Loaded, load
+from holdfast.config import CODE, Loaded, load, load_keys
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
-from holdfast.model.masking import mask, mask_url
+from holdfast.model.masking import mask
 from holdfast.model.partition import store_urls
 from holdfast.model.settings import Settings
 from holdfast.store import Session, Store
@@ -66,16 +66,15 @@ def _versions() -> dict[str, str]:
 def _settings(loaded: Loaded) -> dict[str, dict[str, object]]:
     shown: dict[str, dict[str, object]] = {}
     for name, place in loaded.sources.items():
-        value = getattr(loaded.settings, name)
         source = f"--{name}" if place == CODE else place
-        shown[name] = {"value": mask_url(value) if name == "store" else value, "source": source}
+        shown[name] = {"value": loaded.settings.shown(name), "source": source}
     return shown
 
 
 async def _examine(loaded: Loaded, findings: Findings) -> None:
     settings = loaded.settings
     try:
-        store = open_store(settings.store, auto_migrate=False)
+        store = open_store(settings.store, auto_migrate=False, keys=load_keys(settings))
         try:
             await _examine_store(store, settings, findings)
         finally:

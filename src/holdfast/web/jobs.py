@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-import holdfast.web.meanwhile
 from holdfast.engine.client import CancelAnswer
 from holdfast.model.errors import JobGone
 from holdfast.web.access import Role

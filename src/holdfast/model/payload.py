@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from holdfast.model.errors import InvalidJob, PayloadTooLarge, Undecodable
 from holdfast.model.sealed import check_read
-from holdfast.model.secret import MARK, TO_STORE, Secret, inner_of, is_secret, marked, unmarked
+from holdfast.model.secret import MARK, TO_STORE, Secret, inner_of, is_secret, marked, schema_hook, unmarked
 
 PAYLOAD_LIMIT = 262_144
 DEEPEST = 64
@@ -99,6 +99,8 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON schema of a type that msgspec does not know: a pydantic model, or `object`, which is anything."""
+    if is_secret(kind):
+        return {**schema_hook(kind)}
     described = getattr(kind, "model_json_schema", None)
     return {} if described is None else cast("dict[str, Any]", described())
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Event, Holdfast
 from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter
-from holdfast.web.access import Role
+from holdfast.web.access import Role, Token, Tokens
 from holdfast.web.table import TABLE
 from tests.web.serving import SECRETS, Serving
 from tests.web.test_access import ask
@@ -115,8 +115,6 @@ def test_a_defect_says_nothing_of_itself_but_where_to_look(
 
 
 def test_how_long_a_wrong_token_takes_does_not_depend_on_the_others() -> None:
-    from holdfast.web.access import Token, Tokens
-
     tokens = Tokens([Token.of(f"t{each}", Role.READ, f"secret-{each}") for each in range(50)])
 
     def spent(secret: str) -> float:

@@ -1,5 +1,6 @@
 """The live stream."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import httpx
 
 from holdfast import Holdfast
-from holdfast.web import Bounds
+from holdfast.web import Bounds, Web
 from holdfast.web.access import Role
 from holdfast.web.sessions import CSRF_HEADER
 from tests.web.serving import SECRETS, Serving, make_web, serving
@@ -72,7 +73,12 @@ def test_a_stream_ends_with_its_session(server: Serving) -> None:
 
 
 def test_there_are_only_so_many_streams_of_one_user() -> None:
-    with serving(make_web(make_shop(), Bounds(streams_each=1, streams=2))) as server:
+    async def count(web: Web) -> int:
+        await asyncio.sleep(0.01)
+        return web.site.streaming.total()
+
+    web = make_web(make_shop(), Bounds(streams_each=1, streams=2))
+    with serving(web) as server:
         with events(server[Role.READ]) as told:
             until(told, "overview")
             refused = server[Role.READ].get("/api/v1/stream")
@@ -80,6 +86,9 @@ def test_there_are_only_so_many_streams_of_one_user() -> None:
             with events(server.admin) as other:
                 until(other, "overview")
                 assert server[Role.OPERATE].get("/api/v1/stream").status_code == 429
+        # That those have left is noticed a moment later.
+        while server.run(count(web)):
+            continue
         with events(server[Role.OPERATE]) as told:
             until(told, "overview")
 

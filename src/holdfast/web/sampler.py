@@ -37,6 +37,7 @@ IDLE_STEP_SECONDS = 10.0
 LOOKED_SECONDS = 60.0
 FRESH_SECONDS = 15.0
 """How old an overview may be that is given at once, while a newer one is fetched."""
+_LEAST_STEP_SECONDS = 0.2
 _SELDOM_SECONDS = 10.0
 _PATIENCE_SECONDS = 9.0
 _MOST_ASKED = 500
@@ -86,7 +87,8 @@ class Sampler:
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.add(watcher)
-        self._notice_look()
+        self._looked_at = _now()
+        self._stir.set()
 
     def leave(self, watcher: Watcher) -> None:
         self._watchers.discard(watcher)
@@ -120,6 +122,7 @@ class Sampler:
             await self._rest(STEP_SECONDS if is_watched else IDLE_STEP_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(_LEAST_STEP_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 await self._stir.wait()
@@ -129,10 +132,9 @@ class Sampler:
             self._stir.clear()
 
     def _notice_look(self) -> None:
-        was_idle = _now() - self._looked_at >= LOOKED_SECONDS
-        self._looked_at = _now()
-        if was_idle and _now() - self._sampled_at > STEP_SECONDS:
+        if _now() - self._looked_at >= LOOKED_SECONDS:
             self._stir.set()
+        self._looked_at = _now()
 
     async def _look(self) -> Overview:
         """One look, shared by all who ask while it is under way."""

@@ -328,7 +328,7 @@ class Holdfast(Emitting):
     @property
     def redactor(self) -> Redactor:
         """What hides secrets in arguments, results and event data before they are shown."""
-        return Redactor(redact_names(self.settings.redact_names))
+        return Redactor(redact_names(self.settings.redact_names or ""))
 
     async def contents(self, job_id: str | UUID, *, reveal: bool = False) -> Contents | None:
         """What a job carries, as JSON fit to be shown, or with `reveal` all of it; None if it is not stored.

@@ -64,11 +64,11 @@ def test_keys_come_from_the_environment_a_file_of_settings_or_a_file_of_their_ow
 
 
 def test_a_file_of_keys_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="encryption_keys_file: cannot read '.*none'"):
+    with pytest.raises(ConfigurationError, match=r"encryption_keys_file: cannot read '.*none'"):
         load_keys(Settings(encryption_keys_file=str(tmp_path / "none")))
     odd = tmp_path / "odd"
     odd.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError, match="encryption_keys_file: '.*odd' is not text"):
+    with pytest.raises(ConfigurationError, match=r"encryption_keys_file: '.*odd' is not text"):
         load_keys(Settings(encryption_keys_file=str(odd)))
     odd.write_text("short")
     with pytest.raises(ConfigurationError, match="encryption_keys_file: key 1 is not base64"):

@@ -230,9 +230,8 @@ def _check_container(value: dict[object, object] | list[object], depth: int, typ
                 _check(value[place], depth, typed_keys)
     except _Refused as refusal:
         if place == MARK:  # what is inside is not to be quoted
-            raise _Refused(
-                "what the Secret keeps cannot be stored; try it without Secret to see why"
-            ) from None
+            said = "what the Secret keeps cannot be stored; try it without Secret to see why"
+            raise _Refused(said, refusal.kind) from None
         refusal.steps.append(f"[{ascii(place)[:60]}]")
         raise
 

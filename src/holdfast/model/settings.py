@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Keys that encrypt what jobs and events carry: the first one encrypts, all decrypt; secret."""
     encryption_keys_file: str | None = None
     """A file with these keys, instead."""
-    redact_names: str = ""
+    redact_names: str | None = None
     """What is hidden by name beside `redaction.NAMES`, separated by commas; `-name` shows one of those."""
 
     log_format: str = "logfmt"

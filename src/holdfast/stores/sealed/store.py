@@ -25,7 +25,6 @@ class SealedStore:
 
     def __init__(self, store: Store, keys: EncryptionKeys) -> None:
         self._store = store
-        self._keys = keys
         self._keyring = Keyring(keys)
 
     @property
@@ -45,7 +44,7 @@ class SealedStore:
         return SealedSession(await self._store.connect(namespace), Seal(self._keyring, namespace))
 
     async def facts(self) -> dict[str, str]:
-        return {**await self._store.facts(), "encryption": self._keys.summary}
+        return await self._store.facts()
 
     async def close(self) -> None:
         await self._store.close()

@@ -99,11 +99,11 @@ def test_nothing_that_is_sent_can_begin_a_line_of_the_log(server: Serving, log: 
 def test_a_defect_says_nothing_of_itself_but_where_to_look(
     server: Serving, shop: Holdfast, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken() -> None:
+    async def broken(**_: object) -> None:
         raise RuntimeError(f"postgresql://ann:{CANARY}@db/x is away")
 
-    monkeypatch.setattr(shop, "stats", broken)
-    answer = server.admin.get("/api/v1/stats")
+    monkeypatch.setattr(shop, "find", broken)
+    answer = server.admin.get("/api/v1/jobs")
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal"
     assert "RuntimeError" not in answer.text

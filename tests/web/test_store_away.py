@@ -56,10 +56,10 @@ def test_what_takes_longer_than_a_request_may_is_given_up(monkeypatch: pytest.Mo
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(shop, "stats", never)
+    monkeypatch.setattr(shop, "find", never)
     monkeypatch.setattr(shop, "cancel", never)
     with serving(make_web(shop, Bounds(budget_seconds=0.3))) as server:
-        answer = server.admin.get("/api/v1/stats")
+        answer = server.admin.get("/api/v1/jobs")
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "over_budget")
         change = server.admin.post("/api/v1/jobs/01a1ec4d-039f-756f-8d03-0db1eda0c385/cancel")
         assert change.status_code == 504

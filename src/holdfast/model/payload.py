@@ -98,7 +98,7 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON schema of a type that msgspec does not know: a pydantic model, or `object`, which is anything."""
+    """The JSON schema of what msgspec does not know: a secret, a pydantic model, or `object`."""
     if is_secret(kind):
         return {**schema_hook(kind)}
     described = getattr(kind, "model_json_schema", None)

@@ -32,6 +32,7 @@ logger = logging.getLogger("holdfast.web")
 
 _NOBODY = Identity("-", Role.READ)
 _HEALTH = "/health/"
+_FIRST_LOOK_SECONDS = 5.0
 
 
 class Web:
@@ -63,6 +64,8 @@ class Web:
             raise
         except StoreError:
             log(logger, logging.WARNING, "the store is away; requests are answered with 503 until it is back")
+        else:
+            await self.site.sampler.first(_FIRST_LOOK_SECONDS)
         self.site.sampler.start()
         try:
             yield

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.model.flow import Scope
 from holdfast.web.access import Role
-from holdfast.web.documents import QueueDocument, queue_documents
+from holdfast.web.documents import QueueDocument
 from holdfast.web.routing import Incoming, Routes
+from holdfast.web.sampler import RECENT_SECONDS
 
 routes = Routes()
 
@@ -28,10 +28,7 @@ class PauseAnswer(msgspec.Struct, kw_only=True):
 @routes.add("GET", "/queues", Role.READ)
 async def list_queues(incoming: Incoming[None, None]) -> QueuesAnswer:
     """Lists queues with the counts of their jobs."""
-    app = incoming.app
-    with app.partitions.tolerating():
-        limits = {each.name: each for each in await app.limits.list() if each.scope is Scope.QUEUE}
-        return QueuesAnswer(queues=queue_documents(await app.queues.list(), limits))
+    return QueuesAnswer(queues=(await incoming.site.sampler.overview(RECENT_SECONDS)).queues)
 
 
 @routes.add("POST", "/queues/{name}/pause", Role.OPERATE)

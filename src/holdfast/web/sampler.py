@@ -37,9 +37,14 @@ IDLE_STEP_SECONDS = 10.0
 LOOKED_SECONDS = 60.0
 FRESH_SECONDS = 15.0
 """How old an overview may be that is given at once, while a newer one is fetched."""
+RECENT_SECONDS = 1.0
+"""The same, for who asks for one thing and wants it as it is."""
 _LEAST_STEP_SECONDS = 0.2
 _SELDOM_SECONDS = 10.0
-_PATIENCE_SECONDS = 9.0
+_PATIENCE_SECONDS = 60.0
+_LONG_SECONDS = 0.5
+_SHARE = 5
+"""After a look that took long the store is left alone for so many times as long."""
 _MOST_ASKED = 500
 _MOST_SCHEDULES = 2_000
 
@@ -67,19 +72,34 @@ class Sampler:
         self._looked_at = float("-inf")
         self._sampled_at = float("-inf")
         self._seldom_at = float("-inf")
+        self._pause = 0.0
         self._limits: dict[str, LimitInfo] = {}
         self._schedules = ScheduleSummary(total=0, paused=0, next=None, more=False)
         self.overview_known: Overview | None = None
         self.point: Point | None = None
         self.jobs: dict[str, JobDocument | None] = {}
 
-    async def overview(self) -> Overview:
-        """The overview: the last one if it is fresh, else a new one."""
+    async def overview(self, most_seconds: float = FRESH_SECONDS) -> Overview:
+        """The overview: the last one if it is not older than that, else a new one.
+
+        Where a look takes long, because so many jobs wait that it is work to count them, it may be older.
+        """
         self._notice_look()
         known = self.overview_known
-        if known is not None and _now() - self._sampled_at <= FRESH_SECONDS:
+        if known is not None and _now() - self._sampled_at <= self._allowed(most_seconds):
             return known
         return await self._look()
+
+    def _allowed(self, seconds: float) -> float:
+        return seconds if not self._pause else max(seconds, self._pause + FRESH_SECONDS)
+
+    async def first(self, patience: float) -> None:
+        """Waits for the first look, but not for long: then nobody else has to."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._look()
+        except (StoreError, TimeoutError) as error:
+            log(logger, logging.DEBUG, "the first look is late", error=str(error))
 
     def points(self, queue: str | None, minutes: float) -> list[Point]:
         self._notice_look()
@@ -95,7 +115,9 @@ class Sampler:
 
     def forget(self) -> None:
         """Something was changed here: what is known is old, and the next look comes at once."""
-        self._sampled_at = self._seldom_at = float("-inf")
+        self._seldom_at = float("-inf")
+        if not self._pause:
+            self._sampled_at = float("-inf")
         self._stir.set()
 
     def start(self) -> None:
@@ -119,10 +141,10 @@ class Sampler:
             except Exception:
                 logger.exception("the store could not be looked at")
             is_watched = bool(self._watchers) or _now() - self._looked_at < LOOKED_SECONDS
-            await self._rest(STEP_SECONDS if is_watched else IDLE_STEP_SECONDS)
+            await self._rest(max(self._pause, STEP_SECONDS if is_watched else IDLE_STEP_SECONDS))
 
     async def _rest(self, seconds: float) -> None:
-        await asyncio.sleep(_LEAST_STEP_SECONDS)
+        await asyncio.sleep(max(_LEAST_STEP_SECONDS, self._pause))
         try:
             async with asyncio.timeout(seconds):
                 await self._stir.wait()
@@ -144,8 +166,12 @@ class Sampler:
         return await asyncio.shield(self._looking)
 
     async def _sample(self) -> Overview:
+        began = _now()
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await self._sampled()
+            overview = await self._sampled()
+        took = _now() - began
+        self._pause = 0.0 if took < _LONG_SECONDS else took * _SHARE
+        return overview
 
     async def _sampled(self) -> Overview:
         await self._link.ensure()

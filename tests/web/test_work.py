@@ -15,7 +15,8 @@ from tests.web.serving import Serving
 def enqueue(server: Serving, **body: Any) -> dict[str, Any]:
     answer = server.admin.post("/api/v1/jobs", json=body)
     assert answer.status_code == 201, answer.text
-    return answer.json()["job"]
+    job: dict[str, Any] = answer.json()["job"]
+    return job
 
 
 def dead(server: Serving, shop: Holdfast, count: int = 1) -> list[str]:

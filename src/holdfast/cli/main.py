@@ -34,6 +34,7 @@ from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
 from holdfast.cli.sequences import sequences
 from holdfast.cli.top.command import top
+from holdfast.cli.web import token, web
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
@@ -120,6 +121,8 @@ for command in (
     sequences,
     stats,
     top,
+    token,
+    web,
     why,
     worker,
     workers,

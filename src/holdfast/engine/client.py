@@ -126,12 +126,16 @@ class Client:
 
     async def submit(self, call: Call) -> Job[Any]:
         """Stores the job of a call; the job as it then stands."""
+        return self.job((await self.take(call)).record)
+
+    async def take(self, call: Call) -> Added:
+        """The same, telling also whether the job was there before."""
         [job] = self._place([call.to_new_job(new_id())])
         if self.notices is None or self.notices.tracer is None:
-            return self.job((await self.enqueue(job)).record)
+            return await self.enqueue(job)
         with following(self.notices, [job]) as trip:
             trip.answers = [added] = [await self.enqueue(trip.jobs[0])]
-        return self.job(added.record)
+        return added
 
     async def enqueue_many(
         self, calls: Iterable[Call], *, events: Sequence[Event[Any]] = ()

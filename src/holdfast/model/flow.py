@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 STRIDE = 1_000_000
 """By how much the rank of a key's next job is above that of its last, if its weight is 1."""
@@ -150,9 +151,7 @@ def same(one: LimitRecord | None, other: LimitRecord | None) -> bool:
     """Whether both say the same, whenever their pauses began."""
     if one is None or other is None:
         return one is other
-    return msgspec.structs.replace(one, paused_since=None) == msgspec.structs.replace(
-        other, paused_since=None
-    )
+    return replace(one, paused_since=None) == replace(other, paused_since=None)
 
 
 def gate(scope: Scope, name: str) -> str:

@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from holdfast.model.errors import InvalidJob, PayloadTooLarge, Undecodable
 from holdfast.model.sealed import check_read
-from holdfast.model.secret import MARK, TO_STORE, Secret, inner_of, is_secret, marked, unmarked
+from holdfast.model.secret import MARK, TO_STORE, Secret, inner_of, is_secret, marked, schema_hook, unmarked
 
 PAYLOAD_LIMIT = 262_144
 DEEPEST = 64
@@ -95,6 +95,14 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
         if unknown is not None:
             raise TypeError(f"{unknown.cls!r} is not a type that can be stored")
     return msgspec.json.Decoder(kind, dec_hook=_restore)
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON schema of what msgspec does not know: a secret, a pydantic model, or `object`."""
+    if is_secret(kind):
+        return {**schema_hook(kind)}
+    described = getattr(kind, "model_json_schema", None)
+    return {} if described is None else cast("dict[str, Any]", described())
 
 
 def has_sets(kind: Any) -> bool:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from msgspec.structs import replace
 
-from holdfast.model.flow import AFTER, LimitRecord, Scope, gate, or_none
+from holdfast.model.flow import AFTER, LimitRecord, Scope, gate, or_none, same
 from holdfast.model.lifecycle import LEASED, SUCCEEDED, WAITING, Ending, State
 from holdfast.model.records import Added, JobRecord, Move, NewJob, Tick, Ticked, Want
 from holdfast.model.timing import SECOND

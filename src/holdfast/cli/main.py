@@ -30,6 +30,7 @@ from holdfast.cli.queues import queues, stats, workers
 from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
 from holdfast.cli.sequences import sequences
+from holdfast.cli.web import token, web
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
@@ -112,6 +113,8 @@ for command in (
     schedules,
     sequences,
     stats,
+    token,
+    web,
     why,
     worker,
     workers,

@@ -121,8 +121,12 @@ class Client:
 
     async def submit(self, call: Call) -> Job[Any]:
         """Stores the job of a call; the job as it then stands."""
+        return self.job((await self.take(call)).record)
+
+    async def take(self, call: Call) -> Added:
+        """The same, telling also whether the job was there before."""
         [job] = self._place([call.to_new_job(new_id())])
-        return self.job((await self.enqueue(job)).record)
+        return await self.enqueue(job)
 
     async def enqueue_many(
         self, calls: Iterable[Call], *, events: Sequence[Event[Any]] = ()

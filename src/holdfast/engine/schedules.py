@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
@@ -193,21 +194,30 @@ class Schedules:
 
     async def list(self) -> list[ScheduleInfo]:
         """All of them, by name. Those that this version cannot read are left out, and named in the log."""
-        parts = await each_part(self._session(), _all)
+        return await self.page(limit=sys.maxsize)
+
+    async def page(self, after: str = "", limit: int = 100) -> list[ScheduleInfo]:
+        """Up to `limit` of them by name, the first one behind `after`; those that cannot be read left out."""
+
+        async def ask(session: Session) -> list[ScheduleInfo]:
+            return await _some(session, after, limit)
+
+        parts = await each_part(self._session(), ask)
         found = [replace(info, partition=name) for name, infos in parts for info in infos]
-        return sorted(found, key=lambda info: info.name)
+        return sorted(found, key=lambda info: info.name)[:limit]
 
 
-async def _all(session: Session) -> list[ScheduleInfo]:
+async def _some(session: Session, after: str, most: int) -> list[ScheduleInfo]:
     found: list[ScheduleInfo] = []
-    after = ""
-    while True:
-        stored = (await session.schedules.list(after, _PAGE)).records
+    while len(found) < most:
+        size = min(_PAGE, most - len(found))
+        stored = (await session.schedules.list(after, size)).records
         page = [record for record in stored if is_schedule(record.name)]
         found += _readable(page)
-        if len(page) < _PAGE:
-            return found
+        if len(page) < size:
+            break
         after = page[-1].name
+    return found
 
 
 def _stored(record: ScheduleRecord | None, name: str) -> ScheduleRecord:

@@ -94,6 +94,12 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=_restore)
 
 
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a type that msgspec does not know: a pydantic model, or `object`, which is anything."""
+    described = getattr(kind, "model_json_schema", None)
+    return {} if described is None else cast("dict[str, Any]", described())
+
+
 def has_sets(kind: Any) -> bool:
     """Whether values of the type contain sets, whose order differs from process to process."""
     return any(isinstance(each, inspect.SetType | inspect.FrozenSetType) for each in _kinds(kind))

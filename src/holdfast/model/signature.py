@@ -20,6 +20,7 @@ from holdfast.model.payload import (
     encode_fields,
     has_sets,
     reads_more_than_json,
+    schema_of,
 )
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -52,7 +53,7 @@ class Signature:
         self._all = self._positional + self._keywords
         self._required = frozenset(each.name for each in parameters if each.default is each.empty)
         self._by_name = frozenset(each.name for each in parameters if each.kind != each.POSITIONAL_ONLY)
-        struct = self._struct(parameters, hints)
+        struct = self._kind = self._struct(parameters, hints)
         self._arguments = self._compile(struct, "a parameter")
         self._sort = has_sets(struct)
         self._check_read = reads_more_than_json(struct)
@@ -110,6 +111,11 @@ class Signature:
     def decode_result(self, stored: bytes) -> Any:
         """The stored result as the return type says. Undecodable if it does not fit."""
         return decode(self._result, stored, "result")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments by name."""
+        return msgspec.json.schema(self._kind, schema_hook=schema_of)
 
     @property
     def parameters(self) -> tuple[str, ...]:

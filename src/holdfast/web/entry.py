@@ -1,0 +1,71 @@
+"""Who asks: found by a bearer token, a session, or the host application; and whether that may change things."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from holdfast.web.access import Identity
+from holdfast.web.origin import check_origin
+from holdfast.web.problem import Problem
+from holdfast.web.sessions import COOKIE, CSRF_HEADER, Session
+from holdfast.web.site import Site
+
+HOST_PROOF = "mounted"
+"""What pages send as proof where the host application knows who they are. Not a secret: another site's page
+cannot send the header at all without asking first, and nobody ever answers that it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Somebody, and how it is known who that is. `session` is that of a cookie."""
+
+    identity: Identity
+    session: Session | None = None
+    by_token: bool = False
+
+    @property
+    def csrf(self) -> str | None:
+        """What a page of ours sends along with each change; None where no browser sends credentials."""
+        if self.session is not None:
+            return self.session.csrf
+        return None if self.by_token else HOST_PROOF
+
+    def check_change(self, request: Request, site: Site) -> None:
+        """Refuses a change that a page of somebody else may have asked for in this one's name."""
+        check_origin(request, site.hosts)
+        given = request.headers.get(CSRF_HEADER)
+        is_proved = given is not None if self.session is None else self.session.proves(given)
+        if not self.by_token and not is_proved:
+            raise Problem(
+                403, "csrf", f"a change by a page needs the header {CSRF_HEADER} of GET /session", CSRF_HEADER
+            )
+
+
+async def find_entry(site: Site, request: Request) -> Entry | None:
+    """Who asks; None for nobody. A wrong token is nobody, whatever else the request brings."""
+    given = request.headers.get("authorization")
+    if given is not None and site.tokens:
+        scheme, _, secret = given.partition(" ")
+        token = site.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+        if token is not None:
+            return Entry(token.identity, by_token=True)
+        if site.identify is None:
+            return None
+    if site.identify is not None:
+        found = site.identify(request)
+        identity = await found if inspect.isawaitable(found) else found
+        return None if identity is None else Entry(identity)
+    session = site.sessions.find(request.cookies.get(COOKIE))
+    return None if session is None else Entry(session.identity, session=session)
+
+
+def unauthorized() -> Problem:
+    return Problem(
+        401,
+        "unauthorized",
+        "sign in, or send a token as 'Authorization: Bearer …'",
+        headers={"WWW-Authenticate": 'Bearer realm="holdfast"'},
+    )

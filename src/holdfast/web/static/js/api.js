@@ -30,7 +30,7 @@ export class Api {
   }
 
   get(path, query) { return this.call("GET", path, query); }
-  post(path, body = {}) { return this.call("POST", path, null, body); }
+  post(path, body) { return this.call("POST", path, null, body); }
   put(path, body) { return this.call("PUT", path, null, body); }
   patch(path, body) { return this.call("PATCH", path, null, body); }
   delete(path) { return this.call("DELETE", path); }

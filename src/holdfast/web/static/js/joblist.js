@@ -14,13 +14,13 @@ function moment(job) {
 }
 
 const COLUMNS = [
-  { label: "Job", whole: true, cell: (job) => h("span", { class: "two" }, h("a", { class: "main", href: href("jobs", job.id), title: job.id }, job.task), h("small", { class: "mono" }, shortId(job.id))) },
+  { label: "Job", whole: true, cell: (job) => h("span", { class: "two" }, h("a", { class: "main name", href: href("jobs", job.id), title: job.id }, job.task), h("small", { class: "mono" }, shortId(job.id))) },
   { label: "State", fit: true, cell: (job) => badge(job.state, job.cancel_asked && LEASED.has(job.state) ? `${job.state}, asked to stop` : job.state) },
-  { label: "Queue", cell: (job) => h("a", { href: href("queues", job.queue) }, job.queue) },
+  { label: "Queue", cell: (job) => h("a", { class: "name", href: href("queues", job.queue) }, job.queue) },
   { label: "Time", fit: true, cell: (job) => { const [word, at] = moment(job); return h("span", null, h("span", { class: "faint" }, word), when(at)); } },
   { label: "Runs", num: true, cell: (job) => h("span", { title: `${job.failures} failed, ${job.lost} lost` }, number(job.run)) },
   { label: "Worker", none: (job) => !job.worker, cell: (job) => workerLink(job.worker) },
-  { label: "Note", none: (job) => !job.reason && !job.parked && !job.tags?.length, cell: (job) => job.reason || job.parked ? h("span", { class: "clip-2 muted", title: job.reason ?? job.parked }, job.reason ?? `held back by ${job.parked}`) : tags(job.tags) },
+  { label: "Note", free: true, none: (job) => !job.reason && !job.parked && !job.tags?.length, cell: (job) => job.reason || job.parked ? h("span", { class: "clip-2 muted", title: job.reason ?? job.parked }, job.reason ?? `held back by ${job.parked}`) : tags(job.tags) },
 ];
 
 /** `pick` is `{has(job), toggle(job), all(), state}` when rows can be selected. */

@@ -41,10 +41,10 @@ export function jobLink(id, { main = false } = {}) {
 }
 
 export function workerLink(id) {
-  return id ? h("a", { class: "mono", href: href("workers", id) }, id) : h("span", { class: "faint" }, "–");
+  return id ? h("a", { class: "mono name", title: id, href: href("workers", id) }, id) : h("span", { class: "faint" }, "–");
 }
 
-export function queueLink(name) { return h("a", { href: href("queues", name) }, name); }
+export function queueLink(name) { return h("a", { class: "name", href: href("queues", name) }, name); }
 
 export function copyable(text, shown = text) {
   return h("button", {

@@ -14,8 +14,8 @@ export function table({ label, columns, rows, key, selected = () => false, dim =
         columns.map((column) => h("td", { class: [classes(column), column.none?.(row) && "none", column.zero?.(row) && "zero"].filter(Boolean).join(" ") || null, "data-label": column.label && !column.whole ? column.label : null }, column.cell(row))))))));
 }
 
-function classes({ num, fit, whole, pick }) {
-  return [num && "num", fit && "fit", whole && "whole", pick && "pick"].filter(Boolean).join(" ") || null;
+function classes({ num, fit, whole, pick, free }) {
+  return [free && "free", num && "num", fit && "fit", whole && "whole", pick && "pick"].filter(Boolean).join(" ") || null;
 }
 
 /** Moves the focus to the main link of the next or the previous row. */

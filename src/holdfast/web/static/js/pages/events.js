@@ -69,7 +69,7 @@ export class Events extends Page {
         { label: "Tried", num: true, cell: (each) => count(each.failures) },
         { label: "Next", fit: true, cell: (each) => when(each.retry_at, "when replayed") },
         { label: "Since", fit: true, cell: (each) => when(each.since) },
-        { label: "Reason", whole: true, cell: (each) => h("span", { class: "clip-2 muted", title: each.reason }, each.reason) },
+        { label: "Reason", free: true, whole: true, cell: (each) => h("span", { class: "clip-2 muted", title: each.reason }, each.reason) },
         { label: "", head: h("span", { class: "unseen" }, "Actions"), fit: true, whole: true, cell: (each) => h("div", { class: "row-actions" },
           button("Replay", { small: true, icon: "retry", reason, onclick: () => this.#steer(each, "replay") }),
           button("Skip", { small: true, icon: "skip", kind: "danger", reason, onclick: () => this.#steer(each, "skip") })) },

@@ -8,7 +8,7 @@ import { Page } from "../page.js";
 import { bones, button, card, code, copyable, empty, facts, queueLink, tags, when, workerLink } from "../parts.js";
 import { badge, LEASED, obstacle, sign, tone, WAITING } from "../states.js";
 import { strip } from "../strip.js";
-import { clockTime, dayTime, span } from "../words.js";
+import { clockTime, dayTime, shortId, span } from "../words.js";
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 const SHOWN_ALREADY = new Set(["id", "stored", "task", "queue", "state", "run", "failures", "lost", "reason"]);
@@ -19,7 +19,7 @@ export class JobPage extends Page {
     this.id = route.path[1];
     this.jobs = [this.id];
     this.title = "Job";
-    this.crumbs = [["Jobs", "#/jobs"], [this.id, null]];
+    this.crumbs = [["Jobs", "#/jobs"], [shortId(this.id), null]];
     this.revealed = null;
     this.hear("job", (job) => { if (job.id === this.id && job.version !== this.data?.job.version) this.refresh(); });
   }
@@ -158,7 +158,7 @@ export class JobPage extends Page {
 
   async #replay(job) {
     if (!await confirm({ title: "Replay this job?", words: "It gets all its attempts again, from now on.", action: "Replay it" })) return;
-    await this.act(() => this.api.post(`jobs/${path(job.id)}/replay`), "The job is back at work.");
+    await this.act(() => this.api.post(`jobs/${path(job.id)}/replay`, {}), "The job is back at work.");
   }
 
   async #delete(job) {

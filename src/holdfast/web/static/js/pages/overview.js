@@ -79,7 +79,7 @@ export class Overview extends Page {
     const body = queues.length ? table({
       label: "Queues", rows: queues, key: (queue) => queue.name,
       columns: [
-        { label: "Queue", whole: true, cell: (queue) => h("a", { class: "main", href: href("queues", queue.name) }, queue.name) },
+        { label: "Queue", whole: true, cell: (queue) => h("a", { class: "main name", href: href("queues", queue.name), title: queue.name }, queue.name) },
         { label: "State", cell: (queue) => badge(queue.paused ? "paused" : "open") },
         { label: "Queued", num: true, zero: (queue) => !queue.counts.queued, cell: (queue) => number(queue.counts.queued) },
         { label: "", head: h("span", { class: "unseen" }, "Queued lately"), fit: true, cell: (queue) => spark(this.app.live.backlogs.get(queue.name) ?? [], queue.paused ? "warn" : "accent") },

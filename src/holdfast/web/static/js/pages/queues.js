@@ -31,7 +31,7 @@ export class Queues extends Page {
     return table({
       label: "Queues", rows: this.data.queues, key: (queue) => queue.name,
       columns: [
-        { label: "Queue", whole: true, cell: (queue) => h("a", { class: "main", href: href("queues", queue.name) }, queue.name) },
+        { label: "Queue", whole: true, cell: (queue) => h("a", { class: "main name", href: href("queues", queue.name), title: queue.name }, queue.name) },
         { label: "State", fit: true, cell: (queue) => queue.paused ? h("span", { class: "two" }, badge("paused"), queue.paused_since && h("small", null, when(queue.paused_since))) : badge("open") },
         counted("Queued", "queued"),
         { label: "Age", num: true, zero: (queue) => queue.oldest === null, cell: (queue) => h("span", { class: queue.oldest > 60 ? "warn strong" : null }, queue.oldest === null || queue.oldest === undefined ? "–" : span(queue.oldest)) },

@@ -45,7 +45,7 @@ export class Schedules extends Page {
     return table({
       label: "Schedules", rows: schedules, key: (each) => each.name,
       columns: [
-        { label: "Schedule", whole: true, cell: (each) => h("span", { class: "two" }, h("a", { class: "main", href: href("schedules", each.name) }, each.name), h("small", null, each.task ? `task ${each.task}` : `event in ${each.topic}`)) },
+        { label: "Schedule", whole: true, cell: (each) => h("span", { class: "two" }, h("a", { class: "main name", title: each.name, href: href("schedules", each.name) }, each.name), h("small", null, each.task ? `task ${each.task}` : `event in ${each.topic}`)) },
         { label: "State", fit: true, cell: (each) => badge(scheduleState(each)) },
         { label: "When", cell: (each) => h("span", { class: each.recurrence?.kind === "cron" ? "mono" : null }, recurrence(each.recurrence)) },
         { label: "Next", fit: true, cell: (each) => when(each.next_due, each.running ? "after this run" : "–") },

@@ -33,7 +33,7 @@ export class Workers extends Page {
     return table({
       label: "Workers", rows: workers, key: (worker) => worker.id, dim: (worker) => !worker.live,
       columns: [
-        { label: "Worker", whole: true, cell: (worker) => h("span", { class: "two" }, h("span", { class: "worker-head" }, h("a", { class: "main mono", href: href("workers", worker.id) }, worker.id), worker.id === leads ? h("span", { class: "state tone-accent", title: "It fires schedules and tidies up" }, icon("crown"), "leader") : null), h("small", null, `${worker.host}, process ${worker.pid}`)) },
+        { label: "Worker", whole: true, cell: (worker) => h("span", { class: "two" }, h("span", { class: "worker-head" }, h("a", { class: "main mono name", title: worker.id, href: href("workers", worker.id) }, worker.id), worker.id === leads ? h("span", { class: "state tone-accent", title: "It fires schedules and tidies up" }, icon("crown"), "leader") : null), h("small", null, `${worker.host}, process ${worker.pid}`)) },
         { label: "State", fit: true, cell: (worker) => badge(worker.live ? (worker.report?.claiming === false ? "paused" : "live") : "dead", worker.live ? (worker.report?.claiming === false ? "not claiming" : "live") : "silent") },
         { label: "Slots", cell: (worker) => slots(worker) },
         { label: "Longest run", num: true, none: (worker) => !worker.report?.oldest_run, cell: (worker) => span(worker.report?.oldest_run) },

@@ -45,7 +45,7 @@ async def opened(
     app = Holdfast(store, namespace=namespace)
     if not may_make:
         for url in store_urls(app.settings.store):
-            _check_file(url)
+            check_file(url)
     async with app:
         with app.partitions.tolerating() as missing:
             yield app
@@ -53,7 +53,8 @@ async def opened(
             warn(f"{error}; what it has is left out")
 
 
-def _check_file(url: str) -> None:
+def check_file(url: str) -> None:
+    """Refuses a SQLite file that is not there."""
     if url.startswith("sqlite:") and not (path := parse(url).path).exists():
         raise Failure(
             f"there is no file {path}; the first job or worker makes it, or 'holdfast migrate'. "

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from holdfast.app import Holdfast
-from holdfast.cli.access import store_options
+from holdfast.cli.access import check_file, store_options
 from holdfast.cli.errors import Failure, WrongUse
 from holdfast.cli.load import load_app
 from holdfast.cli.output import say, warn
 from holdfast.cli.worker import leaving_on_signals
+from holdfast.model.partition import store_urls
 from holdfast.telemetry import logs
 
 _MISSING = "the dashboard needs more packages; install them with: pip install 'holdfast[web]'"
@@ -63,6 +64,9 @@ def web(
         made = Holdfast() if app is None else load_app(app)
         application = made.configured(store=store, namespace=namespace)
         logs.configure(application.settings)
+        if app is None:
+            for url in store_urls(application.settings.store):
+                check_file(url)
         entrance = Entrance.of(host, token=token, file=_read(tokens_file), allowed=allowed)
         for line in entrance.warnings(has_tls=tls_cert is not None or proxy is not None):
             warn(line)

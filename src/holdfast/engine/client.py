@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -10,14 +9,15 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from holdfast.engine.emitter import Emitter
-from holdfast.engine.hindrance import hindrance
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
+from holdfast.engine.lock_list import held_locks
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
 from holdfast.engine.partition import placing
 from holdfast.engine.partition_enqueuer import make_enqueuer
 from holdfast.engine.results import Results
+from holdfast.engine.why import why
 from holdfast.model.errors import (
     IdConflict,
     InvalidJob,
@@ -27,12 +27,12 @@ from holdfast.model.errors import (
     VersionConflict,
 )
 from holdfast.model.events import Event, NewEvent, check_event
-from holdfast.model.explanation import Explanation, Surroundings, explain
+from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job, ResultSource
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
 from holdfast.model.names import check_id, check_name, known_id
 from holdfast.model.options import NO_OPTIONS, Options
-from holdfast.model.overview import Stats, WorkerInfo
+from holdfast.model.overview import LockInfo, Stats, WorkerInfo
 from holdfast.model.records import Added, Edit, JobRecord, NewJob, Query
 from holdfast.model.settings import Settings
 from holdfast.model.task import Call, Registry, check_calls
@@ -49,11 +49,6 @@ States = State | str | Iterable[State | str]
 
 def _new_jobs(calls: Sequence[Call]) -> list[NewJob]:
     return [call.to_new_job(drawn) for call, drawn in zip(calls, new_ids(len(calls)), strict=True)]
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970 by this machine: good enough to word an explanation, and nothing else."""
-    return time.time_ns() // 1_000
 
 
 class CancelAnswer(StrEnum):
@@ -84,7 +79,6 @@ class Client:
         *,
         locks: Locks,
         notices: Notices | None = None,
-        clock: Callable[[], int] = wall_clock,
         source: ResultSource[Any] | None = None,
     ) -> None:
         self.session = session
@@ -94,7 +88,7 @@ class Client:
         self._notices = notices
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
-        self._clock = clock
+        self._registry = registry
         self._emitter = Emitter(session.events, settings.enqueue_timeout_seconds)
         self._place = placing(session)
         self._enqueuer = make_enqueuer(
@@ -231,6 +225,10 @@ class Client:
         """Who fires schedules now; None while nobody does."""
         return await who_leads(self.session.locks)
 
+    async def held_locks(self, limit: int = 100, after: str | None = None) -> list[LockInfo]:
+        """Locks that are held now, by name, Holdfast's own among them; the next page is behind the last."""
+        return await held_locks(self.session, limit, after)
+
     async def history(self, job_id: JobId) -> list[Attempt]:
         """Ended attempts, oldest first; empty for a job that is not there."""
         known = known_id(job_id)
@@ -241,15 +239,7 @@ class Client:
     async def explain(self, job_id: JobId) -> Explanation:
         """Why the job is not running, or what became of it."""
         record = await self._find_record(job_id)
-        fleet = self.session.fleet
-        around = Surroundings(
-            workers=await fleet.workers(),
-            queues=await fleet.queues(),
-            counts=await self._jobs.count(),
-            now=self._clock(),
-            hindrance=None if record is None else await hindrance(self.session, record),
-        )
-        return explain(str(job_id), record, around)
+        return await why(self.session, self._registry, self.settings, str(job_id), record)
 
     async def cancel(self, job_id: JobId) -> CancelAnswer:
         """Cancels a waiting job at once; asks the holder of a leased one to stop."""

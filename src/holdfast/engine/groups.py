@@ -10,6 +10,7 @@ from holdfast.model.errors import Conflict, JobGone
 from holdfast.model.lifecycle import State
 from holdfast.model.names import check_name
 from holdfast.model.overview import Counts, QueueInfo, Stats
+from holdfast.model.records import QueueRecord
 
 _AT_ONCE = 50
 
@@ -29,12 +30,15 @@ class Queues:
     async def list(self) -> list[QueueInfo]:
         """Queues that have jobs or were ever paused, by name."""
         client = self._client()
-        paused = {record.name: record.paused for record in await client.session.fleet.queues()}
+        known = {record.name: record for record in await client.session.fleet.queues()}
         counts = Stats.of(await client.session.jobs.count()).by_queue
         none = Counts.of(())
         return [
-            QueueInfo(name=name, paused=paused.get(name, False), counts=counts.get(name, none))
-            for name in sorted({*paused, *counts})
+            QueueInfo.of(
+                known.get(name) or QueueRecord(name=name, paused=False),
+                counts.get(name, none),
+            )
+            for name in sorted({*known, *counts})
         ]
 
 

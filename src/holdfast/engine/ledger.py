@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.engine.account import Account
 from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.notices import Notices
-from holdfast.model.lifecycle import FINISHED
+from holdfast.model.lifecycle import FINISHED, Ending
 from holdfast.model.records import JobRecord, Move, Verdict
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
@@ -35,6 +36,7 @@ class Ledger:
         notices: Notices,
         results: Results | None,
         hurry: Callable[[], None],
+        account: Account,
     ) -> None:
         self._registry = registry
         self._timing = settings.timing
@@ -42,6 +44,7 @@ class Ledger:
         self._notices = notices
         self._results = results
         self._hurry = hurry
+        self._account = account
         self._holds: dict[tuple[str, int], Hold] = {}
 
     def __len__(self) -> int:
@@ -57,6 +60,7 @@ class Ledger:
     def take(self, records: list[JobRecord], sent: float) -> list[Hold]:
         """Takes claimed jobs in hand, if their task is known here. `sent` is when the claim left."""
         taken: list[Hold] = []
+        self._account.claimed(records)
         for record in records:
             definition = self._registry.find(record.task)
             if definition is None:
@@ -78,6 +82,8 @@ class Ledger:
         record = hold.record
         if verdict is Verdict.ACCEPTED:
             record.state = move.path[-1]
+            if move.outcome is not None:
+                self._account.ended(record.queue, move.outcome)
             if self._results is not None and record.state in FINISHED:
                 record.result, record.reason, record.error = move.result, move.reason, move.error
                 self._tell(self._results, record)
@@ -92,6 +98,7 @@ class Ledger:
     def settle_committed(self, hold: Hold, record: JobRecord) -> None:
         """Lets go of an attempt that committed its own completion."""
         self.drop(hold)
+        self._account.ended(record.queue, Ending.SUCCESS)
         if self._results is not None:
             self._tell(self._results, record)
         if self._notices:

@@ -14,6 +14,7 @@ from holdfast.engine.partition_slots import Crew
 from holdfast.engine.worker import DONE, FAILED, Serve, Worker
 from holdfast.model.errors import StoreError
 from holdfast.model.records import JobRecord
+from holdfast.model.report import WorkerReport, merged
 from holdfast.store import Store
 from holdfast.store.partitions import Partitioned
 
@@ -49,6 +50,10 @@ class PartitionedWorker(Worker):
     @property
     def running(self) -> list[JobRecord]:
         return [record for server in (self._servers or {}).values() for record in server.running]
+
+    def report(self) -> WorkerReport:
+        servers = list((self._servers or {}).values())
+        return merged(server.report() for server in servers) if servers else super().report()
 
     def stop(self, grace: float | None = None) -> None:
         if self._servers is None:

@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Self
 
 from holdfast.model.lifecycle import LEASED, WAITING, State
-from holdfast.model.records import QueueCount, WorkerRecord
-from holdfast.model.timing import moment
+from holdfast.model.locking import is_internal
+from holdfast.model.records import HeldLock, QueueCount, QueueRecord, WorkerRecord
+from holdfast.model.report import WorkerReport, decode_report
+from holdfast.model.timing import SECOND, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +77,32 @@ class Stats(Counts):
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """A queue: whether it is paused, and its jobs."""
+    """A queue: whether it is paused, and its jobs.
+
+    `oldest` is for how many seconds those have waited at most that come first in their priority; None if none
+    waits. What a limit, a sequence or other jobs hold back is `parked`, and does not count there.
+    """
 
     name: str
     paused: bool
     counts: Counts
+    paused_since: datetime | None = None
+    oldest: float | None = None
+
+    @classmethod
+    def of(cls, record: QueueRecord, counts: Counts) -> QueueInfo:
+        return cls(
+            name=record.name,
+            paused=record.paused,
+            counts=counts,
+            paused_since=None if record.paused_since is None else moment(record.paused_since),
+            oldest=None if record.oldest is None else record.oldest / SECOND,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker, as it last told."""
+    """A worker, as it last told; `report` is how it stood a few seconds ago, None if it has not told yet."""
 
     id: str
     host: str
@@ -96,6 +114,7 @@ class WorkerInfo:
     started: datetime
     seen: datetime
     live: bool
+    report: WorkerReport | None = None
 
     @classmethod
     def from_record(cls, record: WorkerRecord) -> WorkerInfo:
@@ -110,4 +129,34 @@ class WorkerInfo:
             started=moment(record.started),
             seen=moment(record.seen),
             live=record.live,
+            report=None if record.report is None else decode_report(record.report, record.reported),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that is held: by whom, under which token, and for how many seconds unless it is renewed.
+
+    So many `waiters` stand in line for it. One that is `internal` is Holdfast's own, such as the leader's; it
+    may be held in each `partition`, if there are several.
+    """
+
+    name: str
+    owner: str
+    token: int
+    left: float
+    waiters: int
+    internal: bool
+    partition: str | None = None
+
+    @classmethod
+    def from_record(cls, record: HeldLock, partition: str | None = None) -> LockInfo:
+        return cls(
+            name=record.name,
+            owner=record.owner.rpartition("/")[0] or record.owner,
+            token=record.token,
+            left=record.left / SECOND,
+            waiters=record.waiters,
+            internal=is_internal(record.name),
+            partition=partition,
         )

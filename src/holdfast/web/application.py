@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from holdfast.model.errors import HoldfastError, StoreError
+from holdfast.model.errors import ConfigurationError, HoldfastError, SchemaMismatch, StoreError
 from holdfast.telemetry.logs import log
 from holdfast.web import audit
 from holdfast.web.access import Identity, Role
@@ -43,6 +43,7 @@ class Web:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.failure: HoldfastError | None = None
         self._static = StaticFiles()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,6 +59,8 @@ class Web:
         """Opens the application for as long as the block lasts; a store that is away is tried again later."""
         try:
             await self.site.link.ensure()
+        except SchemaMismatch:
+            raise
         except StoreError:
             log(logger, logging.WARNING, "the store is away; requests are answered with 503 until it is back")
         self.site.sampler.start()
@@ -75,7 +78,8 @@ class Web:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except HoldfastError as error:
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            self.failure = error
+            await send({"type": "lifespan.startup.failed", "message": ""})
             return
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -98,6 +102,7 @@ class _Visit:
         self._incoming: Incoming[Any, Any] | None = None
         self._entry: Entry | None = None
         self._route: Route | None = None
+        self._path: dict[str, str] = {}
 
     async def response(self) -> Response:
         try:
@@ -109,9 +114,8 @@ class _Visit:
             response = self._over_budget().response()
         except HoldfastError as error:
             response = self._problem(error).response()
-        except Exception:
-            log_failure(self._id, self._request)
-            response = self._defect().response()
+        except Exception as error:  # noqa: BLE001  a defect of ours must not end the connection unanswered
+            response = self._defect(error).response()
         self._audit(response.status_code)
         return response
 
@@ -150,7 +154,7 @@ class _Visit:
 
     async def _run(self, route: Route, path: dict[str, str]) -> Response:
         site, request = self._site, self._request
-        self._route = route
+        self._route, self._path = route, path
         identity = _NOBODY if self._entry is None else self._entry.identity
         if route.role is not None and not identity.role.covers(route.role):
             raise Problem(403, "forbidden", f"this takes the role {route.role}; yours is {identity.role}")
@@ -168,8 +172,7 @@ class _Visit:
             status=route.status,
         )
         if not route.path.startswith(_HEALTH):
-            await site.link.ensure()
-            site.sampler.start()
+            await self._open()
         if route.streams and request.method == "HEAD":
             return Response(media_type=route.produces)
         answer = await route.handler(incoming)
@@ -181,6 +184,14 @@ class _Visit:
             return Response(status_code=incoming.status, headers=incoming.headers)
         return Response(msgspec.json.encode(answer), incoming.status, incoming.headers, JSON)
 
+    async def _open(self) -> None:
+        try:
+            await self._site.link.ensure()
+        except ConfigurationError as error:
+            log(logger, logging.ERROR, "the application cannot be opened", error=str(error))
+            raise Problem(503, "store_unavailable", "the store cannot be opened; the log says why") from None
+        self._site.sampler.start()
+
     def _over_budget(self) -> Problem:
         seconds = self._site.bounds.budget_seconds
         message = f"it was not done within {seconds:g} s"
@@ -191,38 +202,32 @@ class _Visit:
     def _problem(self, error: HoldfastError) -> Problem:
         problem = as_problem(error)
         if problem is None:
-            log_failure(self._id, self._request)
-            return self._defect()
+            return self._defect(error)
         if problem.status >= 500:
             log(logger, logging.WARNING, "request failed", request=self._id, error=str(error))
         return problem
 
-    def _defect(self) -> Problem:
+    def _defect(self, error: Exception) -> Problem:
+        """All of it for those who can mend it, and nothing of it to who asked."""
+        fields = {"request": self._id, "method": self._request.method}
+        logger.error("a request failed for a reason of ours", exc_info=error, extra={"fields": fields})
         return Problem(500, "internal", f"this went wrong here; the log says how, under {self._id}")
 
     def _audit(self, status: int) -> None:
         route = self._route
         if route is None or not route.audited:
             return
-        incoming = self._incoming
-        identity = incoming.identity if incoming is not None else None
-        if identity is None:
-            identity = _NOBODY if self._entry is None else self._entry.identity
-        named = list(incoming.path.values()) if incoming is not None else []
+        incoming, entry = self._incoming, self._entry
+        known = _NOBODY if entry is None else entry.identity
+        identity = known if incoming is None else incoming.identity
         client = self._request.client
         audit.record(
             "change" if route.changes else "look",
             user=identity.user,
             role=identity.role,
             action=route.name,
-            touched=[*named, *(incoming.touched if incoming is not None else ())],
+            touched=[*self._path.values(), *(() if incoming is None else incoming.touched)],
             status=status,
             remote="-" if client is None else client.host,
             request=self._id,
         )
-
-
-def log_failure(request_id: str, request: Request) -> None:
-    """Logs a defect of ours: all of it, for those who can mend it, and nothing of it to who asked."""
-    fields = {"request": request_id, "method": request.method}
-    logger.exception("a request failed for a reason of ours", extra={"fields": fields})

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.engine.client import Page
 from holdfast.model.job import Job
 from holdfast.model.lifecycle import State
 from holdfast.model.masking import mask
@@ -48,7 +49,7 @@ class DeadGroup(msgspec.Struct, kw_only=True):
 
 
 class DeadGroupsAnswer(msgspec.Struct, kw_only=True):
-    """Groups, largest first, of the newest dead letters: so many were looked at, and whether there are more."""
+    """Groups, largest first, of the newest dead letters: how many were looked at, and whether that was all."""
 
     groups: list[DeadGroup]
     looked_at: int
@@ -70,14 +71,14 @@ async def list_dead_groups(incoming: Incoming[DeadQuery, None]) -> DeadGroupsAns
     """Groups the newest dead letters by task, queue and error."""
     query = incoming.query
     groups: dict[tuple[str, str, str | None, str | None], DeadGroup] = {}
-    looked_at, more = 0, False
+    looked_at, cursor = 0, None
     with incoming.app.partitions.tolerating():
-        async for page, more in _pages(incoming.app, query.queue, query.task):
-            looked_at += len(page)
+        async for page in _pages(incoming.app, query.queue, query.task):
+            looked_at, cursor = looked_at + len(page), page.cursor
             for job in page:
                 _sort(groups, job)
     found = sorted(groups.values(), key=lambda group: group.count, reverse=True)
-    return DeadGroupsAnswer(groups=found, looked_at=looked_at, more=more)
+    return DeadGroupsAnswer(groups=found, looked_at=looked_at, more=cursor is not None)
 
 
 @routes.add("POST", "/dlq/replay", Role.OPERATE)
@@ -101,23 +102,22 @@ async def _chosen(app: Holdfast, body: DeadBody) -> tuple[list[str], bool]:
     if body.ids is not None:
         return body.ids, False
     found: list[str] = []
-    more = False
-    async for page, more in _pages(app, body.queue, body.task):
+    cursor: str | None = None
+    async for page in _pages(app, body.queue, body.task):
+        cursor = page.cursor
         found += [job.id for job in page if _is_like(job, body)]
         if len(found) > _MOST_CHANGED:
             return found[:_MOST_CHANGED], True
-    return found, more
+    return found, cursor is not None
 
 
-async def _pages(
-    app: Holdfast, queue: str | None, task: str | None
-) -> AsyncGenerator[tuple[list[Job[Any]], bool]]:
-    """The newest dead letters, page by page, and whether there are more behind each."""
+async def _pages(app: Holdfast, queue: str | None, task: str | None) -> AsyncGenerator[Page]:
+    """The newest dead letters, page by page."""
     cursor: str | None = None
     for _ in range(MOST // _PAGE):
         page = await app.dlq.list(queue=queue, task=task, cursor=cursor, limit=_PAGE)
         cursor = page.cursor
-        yield page, cursor is not None
+        yield page
         if cursor is None:
             return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from holdfast.app import Holdfast
 from holdfast.model.errors import StoreError
@@ -13,6 +14,12 @@ logger = logging.getLogger("holdfast.web")
 
 _REST_SECONDS = 1.0
 """How long after a failure the store is not asked again: everybody gets the same answer meanwhile."""
+
+
+def seen(task: asyncio.Task[Any]) -> None:
+    """Whoever waited for the task may have left: then nobody needs to know how it failed."""
+    if not task.cancelled():
+        task.exception()
 
 
 class Link:
@@ -40,6 +47,7 @@ class Link:
             raise self._failed[1]
         if self._opening is None:
             self._opening = loop.create_task(self._open())
+            self._opening.add_done_callback(seen)
         # One who leaves must not take the others with him.
         await asyncio.shield(self._opening)
 

@@ -85,10 +85,12 @@ def as_problem(error: HoldfastError) -> Problem | None:
     match error:
         case PayloadTooLarge():
             return Problem(413, "too_large", error.problem, error.field)
+        case InvalidJob(field=field) if field.startswith("arguments"):
+            return Problem(422, "invalid_arguments", error.problem, field)
         case InvalidJob() | InvalidEvent() | InvalidLock():
             return Problem(400, "invalid", error.problem, error.field)
         case ConfigurationError():
-            return Problem(400, "invalid", mask(str(error)), error.setting)
+            return Problem(400, "invalid", mask(str(error)).removeprefix(f"{error.setting}: "), error.setting)
         case UnknownTask():
             return Problem(422, "unknown_task", str(error), "task")
         case JobGone() | ScheduleGone() | GroupGone():

@@ -14,6 +14,11 @@ from holdfast.web.problem import JSON, Problem
 
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(?P<path>.*?)`\Z", re.DOTALL)
 _LONGEST_QUERY = 16_384
+_LEAST_BODY = 1_024
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a request that takes none."""
 
 
 def read_query(request: Request, kind: type[Any] | None) -> Any:
@@ -48,20 +53,21 @@ def _lists(kind: type[Any]) -> frozenset[str]:
 
 
 async def read_body(request: Request, kind: type[Any] | None, limit: int) -> Any:
-    """The body; 413 before more of it is read than may come, 415 for what is not JSON."""
-    body = await _bytes(request, limit if kind is not None else 0)
-    if kind is None:
+    """The body; 413 before more of it is read than may come, 415 for what is not JSON.
+
+    One of which nothing is required may be left out.
+    """
+    if request.method in ("GET", "HEAD"):
         return None
-    is_optional = not msgspec.structs.fields(kind) or not any(
-        each.required for each in msgspec.structs.fields(kind)
-    )
-    if not body and is_optional:
-        return kind()
+    wanted = Nothing if kind is None else kind
+    body = await _bytes(request, _LEAST_BODY if kind is None else limit)
+    if not body and not any(each.required for each in msgspec.structs.fields(wanted)):
+        return wanted()
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != JSON:
         raise Problem(415, "unsupported", f"the body must be {JSON}", "Content-Type")
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=wanted)
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
@@ -86,8 +92,8 @@ async def _bytes(request: Request, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> Problem:
-    message = f"the body is larger than {limit} bytes" if limit else "this takes no body"
     # What was not read must not be taken for the next request.
+    message = f"the body is larger than {limit} bytes"
     return Problem(413, "too_large", message, headers={"Connection": "close"})
 
 

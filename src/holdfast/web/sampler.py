@@ -28,7 +28,7 @@ from holdfast.web.documents import (
     record_document,
     stats_of,
 )
-from holdfast.web.link import Link
+from holdfast.web.link import Link, seen
 from holdfast.web.meanwhile import HAS_OLDEST, HAS_REPORTS
 
 logger = logging.getLogger("holdfast.web")
@@ -40,6 +40,7 @@ LOOKED_SECONDS = 60.0
 FRESH_SECONDS = 15.0
 """How old an overview may be that is given at once, while a newer one is fetched."""
 _SELDOM_SECONDS = 10.0
+_PATIENCE_SECONDS = 9.0
 _MOST_ASKED = 500
 _MOST_SCHEDULES = 2_000
 
@@ -139,9 +140,14 @@ class Sampler:
         """One look, shared by all who ask while it is under way."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._sample())
+            self._looking.add_done_callback(seen)
         return await asyncio.shield(self._looking)
 
     async def _sample(self) -> Overview:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await self._sampled()
+
+    async def _sampled(self) -> Overview:
         await self._link.ensure()
         app = self._app
         with app.partitions.tolerating():

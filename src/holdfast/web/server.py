@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -53,14 +54,10 @@ class Entrance:
         link: str | None = None
         if not tokens:
             if not is_loopback(host):
-                raise ConfigurationError(
-                    f"{host} can be reached by others, and anybody could steer your jobs; give --token (or "
-                    "HOLDFAST_WEB_TOKEN), or --tokens-file, or listen on 127.0.0.1",
-                    setting="--host",
-                )
+                raise _open_to_others(host)
             link = new_secret()
             tokens.append(Token.of("admin", Role.ADMIN, link))
-        names = {*LOCAL, host, f"[{host}]", socket.gethostname()}
+        names = {*LOCAL, host, f"[{host}]", *(() if is_loopback(host) else (socket.gethostname(),))}
         return cls(
             host=host,
             tokens=tuple(tokens),
@@ -78,7 +75,11 @@ class Entrance:
     def listen(self, port: int) -> socket.socket:
         """The socket that listens; OSError if it cannot."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        return socket.create_server((self.host, port), family=family, backlog=_BACKLOG)
+        listening = socket.create_server((self.host, port), family=family, backlog=_BACKLOG)
+        if self.link is not None and not is_loopback(listening.getsockname()[0]):
+            listening.close()
+            raise _open_to_others(self.host)
+        return listening
 
     def url(self, listening: socket.socket, *, is_https: bool) -> str:
         """Where it can be found, with the token that was made for this run."""
@@ -87,6 +88,14 @@ class Entrance:
         port = listening.getsockname()[1]
         sign_in = "" if self.link is None else f"#token={self.link}"
         return f"{'https' if is_https else 'http'}://{shown}:{port}/{sign_in}"
+
+
+def _open_to_others(host: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{host} can be reached by others, and anybody could steer your jobs; give --token (or "
+        "HOLDFAST_WEB_TOKEN), or --tokens-file, or listen on 127.0.0.1",
+        setting="--host",
+    )
 
 
 class _Server(uvicorn.Server):
@@ -112,8 +121,10 @@ def serve(
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves until a signal comes. Open streams are ended, and what is under way is answered."""
+    web = create(app, tokens=entrance.tokens, hosts=entrance.hosts)
+    logging.getLogger("uvicorn.error").addFilter(_says_more)
     config = uvicorn.Config(
-        create(app, tokens=entrance.tokens, hosts=entrance.hosts),
+        web,
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -128,3 +139,10 @@ def serve(
         ssl_keyfile=None if tls is None else tls[1],
     )
     _Server(config, ready).run(sockets=[listening])
+    if web.failure is not None:
+        raise web.failure
+
+
+def _says_more(record: logging.LogRecord) -> bool:
+    """Why it does not start is said by whoever started it, in one line."""
+    return "startup failed" not in record.getMessage()

@@ -50,6 +50,7 @@ async def stream(incoming: Incoming[StreamQuery, None]) -> Response:
     watcher = Watcher(job.lower() for job in incoming.query.job)
 
     async def may_stay() -> bool:
+        """Of a session that was ended, or whose role has changed, the streams end as well."""
         entry = await find_entry(site, incoming.request)
         return entry is not None and entry.identity == incoming.identity
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 from holdfast.app import Holdfast
 from holdfast.engine.partition import sorted_ids
@@ -14,7 +15,6 @@ from holdfast.model.flow import Scope
 from holdfast.model.lifecycle import State
 from holdfast.model.limits import LimitInfo
 from holdfast.model.overview import WorkerInfo
-from types import SimpleNamespace
 from holdfast.model.pulse import Pace, Pulse
 from holdfast.model.series import Point, Series
 from holdfast.telemetry.logs import log
@@ -133,7 +133,7 @@ class Sampler:
     def _notice_look(self) -> None:
         was_idle = _now() - self._looked_at >= LOOKED_SECONDS
         self._looked_at = _now()
-        if was_idle and _now() - self._sampled_at > STEP_SECONDS:
+        if was_idle:
             self._stir.set()
 
     async def _look(self) -> Overview:

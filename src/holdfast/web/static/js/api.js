@@ -65,7 +65,7 @@ export function address(path, query) {
 
 /** A path from parts that may hold any character. */
 export function path(...parts) {
-  return parts.map((part) => encodeURIComponent(part)).join("/");
+  return parts.map((part) => encodeURIComponent(String(part).toWellFormed())).join("/");
 }
 
 async function refusal(answer) {

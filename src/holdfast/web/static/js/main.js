@@ -140,7 +140,7 @@ class App {
     const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
     const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
     const route = { path: parts.length ? parts : [""], query: new URLSearchParams(query) };
-    const kinds = PAGES[route.path[0]] ?? [];
+    const kinds = Object.hasOwn(PAGES, route.path[0]) ? PAGES[route.path[0]] : [];
     const Kind = kinds[route.path.length - 1] ?? Missing;
     if (this.page instanceof Kind && this.page.turn?.(route)) { this.shell.draw(); return; }
     this.page?.stop();

@@ -1,5 +1,6 @@
 // Small parts that many pages use.
 
+import { path } from "./api.js";
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 import { absolute, brief, count, relative, shortId } from "./words.js";
@@ -26,9 +27,7 @@ export function number(value) {
   return h("span", { title: value >= 100_000 ? count(value) : null }, brief(value));
 }
 
-export function href(...parts) {
-  return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
-}
+export function href(...parts) { return `#/${path(...parts)}`; }
 
 /** The address of the list of jobs with these filters. */
 export function jobsHref(filters) {

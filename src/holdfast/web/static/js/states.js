@@ -31,7 +31,7 @@ export const LEASED = new Set(["claimed", "running"]);
 export const EDITABLE = new Set(["scheduled", "retry", "dlq"]);
 export const REPLAYABLE = new Set(["dlq", "failed"]);
 
-export function sign(name) { return SIGNS[name] ?? ["info", "calm", ""]; }
+export function sign(name) { return Object.hasOwn(SIGNS, name) ? SIGNS[name] : ["info", "calm", ""]; }
 export function tone(name) { return `tone-${sign(name)[1]}`; }
 
 export function badge(name, word = name) {

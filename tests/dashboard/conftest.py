@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
 from holdfast.web import Role, sampler
 from tests.dashboard.desk import Desk, Loop
@@ -40,7 +40,7 @@ def site(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser complained about: errors, refused content, dialogs. A test may take some as expected."""
+    """What the browser complained about: errors, refused content, dialogs. A test may expect some."""
     return []
 
 
@@ -52,6 +52,10 @@ def open_page(browser: Desk, site: Site, complaints: list[str]) -> Iterator[Call
     """
     contexts: list[BrowserContext] = []
 
+    def hear(said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            complaints.append(f"{said.type}: {said.text}")
+
     def make(**options: Any) -> Page:
         options = {"viewport": {"width": 1280, "height": 900}, **options}
         context = browser.browser.new_context(**options)
@@ -60,10 +64,7 @@ def open_page(browser: Desk, site: Site, complaints: list[str]) -> Iterator[Call
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.on(
-            "console",
-            lambda said: said.type in ("error", "warning") and complaints.append(f"{said.type}: {said.text}"),
-        )
+        page.on("console", hear)
         return page
 
     yield make

@@ -98,7 +98,9 @@ def poisoned(value: Any, text: str, key: str = "") -> Any:
         return {text: text, "list": [text], "deep": {text: {text: text}}}
     if isinstance(value, dict):
         changed = {name: poisoned(each, text, name) for name, each in value.items()}
-        return {text: each for each in changed.values()} if key == "by_queue" else changed
+        return (
+            dict.fromkeys([text], *changed.values()) if key == "by_queue" and len(changed) == 1 else changed
+        )
     if isinstance(value, list):
         if key in _LISTS or (value and isinstance(value[0], str) and key == "queues"):
             return [text]

@@ -30,14 +30,14 @@ def test_queue_is_paused_and_resumed(page: Page, browser: Desk, site: Site) -> N
     go(page, site, "queues")
     page.get_by_role("button", name="Pause").click()
     confirm(page, "Keep as it is")
-    assert [queue.paused for queue in site.ask(lambda: site.app.queues.list())] == [False]
+    assert [queue.paused for queue in site.ask(site.app.queues.list)] == [False]
     page.get_by_role("button", name="Pause").click()
     confirm(page, "Pause it")
     told(page, "Queue mail is paused")
-    assert [queue.paused for queue in site.ask(lambda: site.app.queues.list())] == [True]
+    assert [queue.paused for queue in site.ask(site.app.queues.list)] == [True]
     page.get_by_role("button", name="Resume").click()
     told(page, "Queue mail goes on")
-    assert [queue.paused for queue in site.ask(lambda: site.app.queues.list())] == [False]
+    assert [queue.paused for queue in site.ask(site.app.queues.list)] == [False]
 
 
 def test_limit_is_set_changed_and_removed(
@@ -54,16 +54,16 @@ def test_limit_is_set_changed_and_removed(
     dialog.get_by_label("Running at once").fill("3")
     dialog.get_by_role("button", name="Set", exact=True).click()
     told(page, "The limit holds")
-    assert [limit.concurrency for limit in site.ask(lambda: site.app.limits.list())] == [3]
+    assert [limit.concurrency for limit in site.ask(site.app.limits.list)] == [3]
     page.get_by_role("button", name="Change").click()
     dialog.get_by_label("Begun per period").fill("20")
     dialog.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_role("row", name="mail")).to_contain_text("20 per second")
-    assert [limit.rate for limit in site.ask(lambda: site.app.limits.list())] == [20]
+    assert [limit.rate for limit in site.ask(site.app.limits.list)] == [20]
     page.get_by_role("button", name="Remove").click()
     confirm(page, "Remove it")
     told(page, "The limit is removed")
-    assert site.ask(lambda: site.app.limits.list()) == []
+    assert site.ask(site.app.limits.list) == []
 
 
 def test_job_is_enqueued_edited_cancelled_and_deleted(page: Page, browser: Desk, site: Site) -> None:
@@ -176,18 +176,18 @@ def test_schedule_is_run_paused_resumed_and_removed(page: Page, browser: Desk, s
     page.get_by_role("button", name="Run now").click()
     confirm(page, "Run it now")
     told(page, "It was fired")
-    assert [job.task for job in site.ask(lambda: site.app.find())] == ["mail.greet"]
+    assert [job.task for job in site.ask(site.app.find)] == ["mail.greet"]
     page.get_by_role("button", name="Pause").click()
     told(page, "Schedule hourly is paused")
-    assert [each.paused for each in site.ask(lambda: site.app.schedules.list())] == [True]
+    assert [each.paused for each in site.ask(site.app.schedules.list)] == [True]
     page.get_by_role("button", name="Resume").click()
     told(page, "fires again")
-    assert [each.paused for each in site.ask(lambda: site.app.schedules.list())] == [False]
+    assert [each.paused for each in site.ask(site.app.schedules.list)] == [False]
     page.get_by_role("link", name="hourly").click()
     page.get_by_role("button", name="Remove").click()
     confirm(page, "Remove it")
     told(page, "The schedule is removed")
-    assert site.ask(lambda: site.app.schedules.list()) == []
+    assert site.ask(site.app.schedules.list) == []
 
 
 def test_groups_of_dead_letters_are_replayed_and_discarded(page: Page, browser: Desk, site: Site) -> None:
@@ -222,4 +222,4 @@ def test_waiting_events_are_replayed_and_skipped(page: Page, browser: Desk, site
     confirm(page, "Skip it")
     told(page, "The event is left out")
     expect(waiting).to_have_count(0)
-    assert [group.waiting for group in site.ask(lambda: site.app.events.groups())] == [[]]
+    assert [group.waiting for group in site.ask(site.app.events.groups)] == [[]]

@@ -81,7 +81,7 @@ def test_hostile_lists_are_shown_as_text(full_site: Site, page: Page, browser: D
 @pytest.mark.timeout(120)
 def test_hostile_details_are_shown_as_text(full_site: Site, page: Page, browser: Desk) -> None:
     [dead, *_] = full_site.ask(lambda: full_site.app.find(state="dlq"))
-    [worker, *_] = full_site.ask(lambda: full_site.app.workers())
+    [worker, *_] = full_site.ask(full_site.app.workers)
     queue = f"queues/{quote(TEXTS[2], safe='')}%202"
     spoil(page)
     for place in (f"jobs/{dead.id}", f"workers/{worker.id}", "schedules/hourly", queue):

@@ -10,9 +10,8 @@ from tests.dashboard.site import Site
 
 
 def test_walks_through_all_pages_by_keys(page: Page, browser: Desk, site: Site) -> None:
-    for key, title in {
-        "j": "Jobs", "q": "Queues", "d": "Dead letters", "w": "Workers", "s": "Schedules", "l": "Locks", "e": "Events",
-    }.items():  # fmt: skip
+    titles = ("Jobs", "Queues", "Dead letters", "Workers", "Schedules", "Locks", "Events")
+    for key, title in zip("jqdwsle", titles, strict=True):
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)

@@ -46,7 +46,7 @@ def test_no_page_scrolls_sideways(open_page: Callable[..., Page], browser: Desk,
     site.ask(lambda: site.app.try_lock(long, ttl=60))
     worker = site.work()
     site.ask(lambda: site.app.emit(Event(topic="orders", type="broken", data={}, aggregate=long)))
-    jobs = site.ask(lambda: site.app.find())
+    jobs = site.ask(site.app.find)
     places = ["", "jobs", "queues", "dead", "workers", "schedules", "locks", "events", f"queues/{long}"]
     places += [f"jobs/{job.id}" for job in jobs] + [f"workers/{worker.id}", f"schedules/{long}"]
     for width in (360, 768, 1024):

@@ -32,8 +32,8 @@ def find_browser(run: Run) -> tuple[Path, dict[str, str]]:
         folder = cached("chromium", _fetch)
     except Missing as error:
         raise Missing(
-            f"these tests need a browser, and none of {', '.join(_NAMES)} is on PATH. Install one (on Debian: "
-            f"apt-get install {_PACKAGE}), or name one: {SETTING}=/path/to/chromium\n\n{error}"
+            f"these tests need a browser, and none of {', '.join(_NAMES)} is on PATH. Install one (on "
+            f"Debian: apt-get install {_PACKAGE}), or name one: {SETTING}=/path/to/chromium\n\n{error}"
         ) from None
     return folder / _UNPACKED, {"LD_LIBRARY_PATH": libraries(folder)}
 

@@ -10,8 +10,8 @@ const HEIGHT = 150, TOP = 6, BOTTOM = 20, LEFT = 44;
  * Charts that share a `Cross` show the same instant together.
  */
 export class Chart {
-  constructor({ title, lines, format, unit = "", least = 1, cross, headline }) {
-    Object.assign(this, { title, lines, format, unit, least, cross, headline });
+  constructor({ title, lines, format, unit = "", least = 1, cross, headline, ceiling = roundNumber }) {
+    Object.assign(this, { title, lines, format, unit, least, cross, headline, ceiling });
     this.points = [];
     this.window = [0, 1];
     this.width = 0;
@@ -53,7 +53,7 @@ export class Chart {
   #picture(at) {
     const [start, end] = this.window;
     const most = Math.max(this.least, ...this.points.flatMap((point) => this.lines.map(({ name }) => point[name] ?? 0)));
-    const top = ceiling(most);
+    const top = this.ceiling(most);
     const x = (time) => LEFT + ((time - start) / (end - start)) * (this.width - LEFT - 2);
     const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
     const levels = [0, 0.5, 1].map((part) => part * top);
@@ -136,8 +136,16 @@ function runs(points, name) {
   return found;
 }
 
+/** Steps of time of which the half has a short name too. */
+const TIMES = [60, 120, 240, 600, 1200, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 345_600, 864_000, 1_728_000, 8_640_000];
+
+/** The next round duration, in seconds. */
+export function roundTime(value) {
+  return value <= 50 ? roundNumber(value) : TIMES.find((each) => each >= value) ?? roundNumber(value);
+}
+
 /** The next round number. */
-function ceiling(value) {
+function roundNumber(value) {
   const size = 10 ** Math.floor(Math.log10(value));
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((part) => part * size >= value * 0.999) * size;
 }

@@ -69,6 +69,7 @@ from holdfast.model.retry import (
     Retry,
     RetryStrategy,
 )
+from holdfast.model.secret import Secret
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Rotating, Strategy, Strict, Weighted
 from holdfast.model.task import Call
@@ -145,6 +146,7 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "Seconds",
+    "Secret",
     "Settings",
     "StaleToken",
     "State",

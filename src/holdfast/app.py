@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import wraps
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from uuid import UUID
 
 import msgspec
 
@@ -37,6 +38,7 @@ from holdfast.model.names import check_name
 from holdfast.model.overrides import Overrides
 from holdfast.model.plan import Plan
 from holdfast.model.recurrence import Recurrence, check_recurrence, every
+from holdfast.model.redaction import Contents, Redactor, redact_names, revealed
 from holdfast.model.schedule import CATCH_UP, GRACE, Misfire, Overlap, schedule
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
@@ -322,6 +324,20 @@ class Holdfast(Emitting):
         self._opening.is_of_handler = True
         if (self.settings.store, self.settings.namespace) != (store, namespace):
             self.configured(store=store, namespace=namespace)
+
+    @property
+    def redactor(self) -> Redactor:
+        """What hides secrets in arguments, results and event data before they are shown."""
+        return Redactor(redact_names(self.settings.redact_names or ""))
+
+    async def contents(self, job_id: str | UUID, *, reveal: bool = False) -> Contents | None:
+        """What a job carries, as JSON fit to be shown, or with `reveal` all of it; None if it is not stored.
+
+        A text stands for what this process cannot decrypt.
+        """
+        stored = await self.client.contents(job_id)
+        shown = revealed if reveal else self.redactor.shown
+        return None if stored is None else Contents(shown(stored[0]), shown(stored[1]))
 
     @property
     def store(self) -> Store:

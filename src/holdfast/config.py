@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
+from holdfast.model.encryption import EncryptionKeys, parse_keys
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.partition_table import PARTITIONED, with_partitions
 from holdfast.model.presets import PRESETS
-from holdfast.model.settings import Settings
+from holdfast.model.settings import SECRET_SETTINGS, Settings
 
 PREFIX = "HOLDFAST_"
 FILE_VARIABLE = "HOLDFAST_CONFIG"
@@ -68,6 +69,22 @@ def load(
         return Loaded(msgspec.convert(values, Settings), sources)
     except ConfigurationError as error:
         raise _with_source(error, sources) from None
+
+
+def load_keys(settings: Settings) -> EncryptionKeys | None:
+    """The keys that the settings name, or that are in the file they name; None if there are none."""
+    if settings.encryption_keys is not None:
+        return parse_keys(settings.encryption_keys)
+    if settings.encryption_keys_file is None:
+        return None
+    setting, path = "encryption_keys_file", settings.encryption_keys_file
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path!r}: {error.strerror}", setting=setting) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path!r} is not text", setting=setting) from None
+    return parse_keys(text, setting)
 
 
 def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Given]:
@@ -158,7 +175,8 @@ def _convert(name: str, item: _Given) -> object:
     try:
         return msgspec.convert(item.value, _TYPES[name], strict=not from_environment)
     except msgspec.ValidationError:
-        shown = ascii(item.value) if name != "store" else f"a {type(item.value).__name__}"
+        is_hidden = name == "store" or name in SECRET_SETTINGS
+        shown = f"a {type(item.value).__name__}" if is_hidden else ascii(item.value)
         message = f"expected {_kind(name)}, got {shown if len(shown) <= 60 else shown[:57] + '...'}"
         raise ConfigurationError(_placed(name, item.source, message), setting=None) from None
 

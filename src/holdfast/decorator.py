@@ -16,6 +16,7 @@ from holdfast.engine.context import Context
 from holdfast.model.limits import Limit
 from holdfast.model.options import OnFailure
 from holdfast.model.retry import RetryStrategy
+from holdfast.model.secret import Secret
 from holdfast.model.task import RunIn
 from holdfast.model.timing import Seconds
 from holdfast.task import DecoratedTask
@@ -41,6 +42,7 @@ Storable: TypeAlias = (
     | UUID
     | Decimal
     | Enum
+    | Secret[Any]
     | Sequence[Any]
     | Mapping[Any, Any]
     | AbstractSet[Any]

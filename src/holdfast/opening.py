@@ -12,6 +12,7 @@ from weakref import WeakSet
 import msgspec
 
 from holdfast.background import Background
+from holdfast.config import load_keys
 from holdfast.engine.client import Client
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
@@ -23,7 +24,7 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
 from holdfast.model.timing import Seconds
 from holdfast.store import Session, Store
-from holdfast.stores import open_store
+from holdfast.stores import open_store, seal
 
 
 class Opening:
@@ -71,8 +72,14 @@ class Opening:
         with self._guard:
             if self._opened is None:
                 settings = self._settings()
-                self._opened = open_store(settings.store, auto_migrate=settings.auto_migrate)
+                self._opened = open_store(
+                    settings.store, auto_migrate=settings.auto_migrate, keys=load_keys(settings)
+                )
             return self._opened
+
+    def sealed(self, store: Store) -> Store:
+        """The store, encrypted if the settings say so."""
+        return seal(store, load_keys(self._settings()))
 
     def use(self, store: Store | None) -> None:
         """Takes this store for the one of the settings; None ends that."""

@@ -38,7 +38,7 @@ def faults() -> Faults:
 
 def examine(monkeypatch: pytest.MonkeyPatch, store: Moody) -> tuple[int, Any]:
     wrapped = ResilientStore(store)
-    monkeypatch.setattr("holdfast.cli.doctor.open_store", lambda url, auto_migrate: wrapped)
+    monkeypatch.setattr("holdfast.cli.doctor.open_store", lambda url, **_: wrapped)
     ended = CliRunner().invoke(cli, ["doctor", "--store", "memory://", "--json"])
     assert "hunter2" not in ended.output
     return ended.exit_code, json.loads(ended.stdout)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, assert_type
 
-from holdfast import CancelAnswer, Context, Exponential, Holdfast, Job, Page, Task, WorkerInfo
+from holdfast import CancelAnswer, Context, Exponential, Holdfast, Job, Page, Secret, Task, WorkerInfo
 from holdfast.model.task import Call
 
 app = Holdfast("memory://", lease_seconds=30, state={"pool": 1})
@@ -112,3 +112,26 @@ def the_blocking_face_is_typed(job: Job[int]) -> None:
     assert_type(app.sync.queues.pause("q"), None)
     assert_type(app.sync.result(job, timeout=3), int)
     app.sync.find(limit="5")  # type: ignore[arg-type]
+
+
+@app.task
+async def charge(card: Secret[str], limits: Secret[list[int]] | None = None) -> Secret[int]:
+    assert_type(card.reveal(), str)
+    return Secret(len(card.reveal()))
+
+
+@app.task
+def charge_now(card: Secret[str]) -> Secret[str]:
+    return card
+
+
+async def secrets() -> None:
+    job = await charge.enqueue(Secret("4111"), limits=Secret([1]))
+    assert_type(job, Job[Secret[int]])
+    assert_type((await job.result()).reveal(), int)
+    assert_type(await charge_now.enqueue(Secret("4111")), Job[Secret[str]])
+    narrow: Secret[bool] = Secret(True)
+    wider: Secret[int] = narrow
+    assert_type(wider.reveal() + 1, int)
+    await charge.enqueue("4111")  # type: ignore[arg-type]
+    await charge.enqueue(Secret(4111))  # type: ignore[arg-type]

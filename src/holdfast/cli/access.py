@@ -24,6 +24,7 @@ _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _ID_START = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+reveal = click.option("--reveal", is_flag=True, help="Show secrets, too, instead of ***.")
 
 
 def store_options(command: F) -> F:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+import stat
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
 
 import click
@@ -14,9 +16,10 @@ from holdfast import __version__
 from holdfast.cli.access import as_json, store_options
 from holdfast.cli.output import say, show_facts, show_json, show_table
 from holdfast.cli.run import run
-from holdfast.config import CODE, Loaded, load
+from holdfast.config import CODE, Loaded, load, load_keys
+from holdfast.model.encryption import EncryptionKeys
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
-from holdfast.model.masking import mask, mask_url
+from holdfast.model.masking import mask
 from holdfast.model.partition import store_urls
 from holdfast.model.settings import Settings
 from holdfast.store import Session, Store
@@ -66,16 +69,17 @@ def _versions() -> dict[str, str]:
 def _settings(loaded: Loaded) -> dict[str, dict[str, object]]:
     shown: dict[str, dict[str, object]] = {}
     for name, place in loaded.sources.items():
-        value = getattr(loaded.settings, name)
         source = f"--{name}" if place == CODE else place
-        shown[name] = {"value": mask_url(value) if name == "store" else value, "source": source}
+        shown[name] = {"value": loaded.settings.shown(name), "source": source}
     return shown
 
 
 async def _examine(loaded: Loaded, findings: Findings) -> None:
     settings = loaded.settings
     try:
-        store = open_store(settings.store, auto_migrate=False)
+        keys = load_keys(settings)
+        _examine_keys(settings, keys, findings)
+        store = open_store(settings.store, auto_migrate=False, keys=keys)
         try:
             await _examine_store(store, settings, findings)
         finally:
@@ -83,6 +87,18 @@ async def _examine(loaded: Loaded, findings: Findings) -> None:
             await store.close()
     except HoldfastError as error:
         findings.problems.append(mask(str(error)))
+
+
+def _examine_keys(settings: Settings, keys: EncryptionKeys | None, findings: Findings) -> None:
+    """Says whether payloads are encrypted, by which keys, and what weakens that."""
+    findings.store["encryption"] = "off" if keys is None else keys.summary
+    if keys is not None and keys.reads_plain and not keys.writes_plain:
+        findings.warnings.append(
+            "what is not encrypted is read, too; take plain out of encryption_keys in the end"
+        )
+    file = settings.encryption_keys_file
+    if file is not None and stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
+        findings.warnings.append(f"{file} can be read by others than its owner; chmod 600 it")
 
 
 async def _examine_store(store: Store, settings: Settings, findings: Findings) -> None:

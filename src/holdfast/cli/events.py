@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast.app import Holdfast
-from holdfast.cli.access import as_json, opened, store_options
+from holdfast.cli.access import as_json, opened, reveal, store_options
 from holdfast.cli.errors import Failure, WrongUse
-from holdfast.cli.output import progress, say, show_json, show_table
+from holdfast.cli.output import brief, progress, say, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.engine.events import MOST_LISTED, GroupInfo, WaitingInfo
 from holdfast.model.errors import GroupGone
@@ -55,12 +55,14 @@ def events() -> None:
 )
 @click.option("--limit", type=click.IntRange(1, MOST_LISTED), default=50, show_default=True)
 @click.option("--last", type=click.IntRange(1, MOST_LISTED), metavar="N", help="Only the newest N.")
+@reveal
 @as_json
 @store_options
 def list_events(
     store: str | None,
     namespace: str | None,
     as_json: bool,
+    reveal: bool,
     topic: str | None,
     aggregate: str | None,
     after: int,
@@ -75,6 +77,9 @@ def list_events(
                 found = await app.events.list(topic, aggregate=aggregate, after=after, limit=limit)
             else:
                 found = await app.events.newest(topic, aggregate=aggregate, limit=last)
+            if not reveal:
+                redact = app.redactor.redact
+                found = [replace(event, data=redact(event.data)) for event in found]
         more = found[-1].position if last is None and len(found) == limit else None
         if as_json:
             show_json({"events": found, "after": more})
@@ -277,8 +282,6 @@ def _tell(what: str, count: int, as_json: bool, group: str, event: str | None) -
 
 
 def _event_row(event: Event[Any]) -> tuple[object, ...]:
-    data = msgspec.json.encode(event.data).decode()
-    shown = data if len(data) <= DATA_SHOWN else f"{data[: DATA_SHOWN - 3]}..."
     return (
         event.position,
         event.at,
@@ -287,7 +290,7 @@ def _event_row(event: Event[Any]) -> tuple[object, ...]:
         event.aggregate,
         event.version,
         event.id,
-        shown,
+        brief(event.data, DATA_SHOWN),
     )
 
 

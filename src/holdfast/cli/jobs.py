@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from holdfast.cli.access import as_json, opened, resolve, store_options
+from holdfast.cli.access import as_json, opened, resolve, reveal, store_options
 from holdfast.cli.errors import WrongUse
-from holdfast.cli.output import cell, console, say, show_facts, show_json, show_table
+from holdfast.cli.output import brief, cell, console, say, show_facts, show_json, show_table
 from holdfast.cli.run import run
 from holdfast.cli.waiting import flow_of
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import State
+from holdfast.model.redaction import Contents
 
 COLUMNS = ("id", "task", "queue", "state", "run", "due", "worker", "reason")
 SHOWN = (
@@ -80,9 +81,10 @@ def list_jobs(
 
 @jobs.command()
 @click.argument("id")
+@reveal
 @as_json
 @store_options
-def show(store: str | None, namespace: str | None, as_json: bool, id: str) -> None:
+def show(store: str | None, namespace: str | None, as_json: bool, reveal: bool, id: str) -> None:
     """Show a job, its attempts, and why it stands where it stands. ID may be the start of one."""
 
     async def work() -> None:
@@ -92,11 +94,13 @@ def show(store: str | None, namespace: str | None, as_json: bool, id: str) -> No
             explanation = await app.explain(job.id)
             partition = await app.partitions.of_job(job.id)
             flow = await flow_of(app, job.id)
+            carried = await app.contents(job.id, reveal=reveal) or Contents(None, None)
         if as_json:
             document = {"job": {**job_document(job), **flow}, "attempts": history, "explanation": explanation}
+            document |= {"arguments": carried.arguments, "result": carried.result}
             show_json(document if partition is None else {**document, "partition": partition})
             return
-        shown = {**_facts(job), **flow, "partition": partition}
+        shown = {**_facts(job), **flow, "partition": partition, **_carried(carried)}
         facts = {name: value for name, value in shown.items() if value not in (None, "", 0, False)}
         show_facts(facts)
         say("")
@@ -118,6 +122,12 @@ def _facts(job: Job[Any]) -> dict[str, Any]:
         note = f" ({job.progress_note})" if job.progress_note else ""
         shown["progress"] = f"{job.progress:.0%}{note}"
     return shown
+
+
+def _carried(contents: Contents) -> dict[str, str | None]:
+    """Arguments and result on a line each, cut if they are long."""
+    shown = {"arguments": contents.arguments, "result": contents.result}
+    return {name: None if value is None else brief(value) for name, value in shown.items()}
 
 
 def _show_attempts(history: Sequence[Attempt]) -> None:

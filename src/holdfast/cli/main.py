@@ -22,6 +22,7 @@ from holdfast.cli.enqueue import enqueue
 from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
 from holdfast.cli.events import events
 from holdfast.cli.jobs import jobs, why
+from holdfast.cli.keys import keys
 from holdfast.cli.leader import leader
 from holdfast.cli.limits import limits
 from holdfast.cli.migrate import migrate
@@ -104,6 +105,7 @@ for command in (
     enqueue,
     events,
     jobs,
+    keys,
     leader,
     limits,
     migrate,

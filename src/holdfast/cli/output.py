@@ -50,6 +50,12 @@ def console(stream: TextIO | None = None) -> Console:
     )
 
 
+def brief(value: object, longest: int = 500) -> str:
+    """JSON on one line, cut if it is long."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
 def say(line: str, style: str = "") -> None:
     console().print(cell(line, style), soft_wrap=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.engine.context import Context
 from holdfast.engine.delivery import Delivery
 from holdfast.model.outcome import Stop
-from holdfast.model.subscription import Subscription
+from holdfast.model.subscription import Subscription, check_readable
 from holdfast.model.timing import SECOND
 
 Ending = asyncio.Future[BaseException | None]
@@ -47,6 +47,7 @@ def _begun(
 ) -> tuple[asyncio.Task[None] | None, Ending]:
     function, relay = subscription.function, subscription.relay
     if relay is not None:
+        check_readable([delivery.event])
         return _on_loop(lambda: relay([delivery.event]))
     assert function is not None
     arguments: list[Any] = [subscription.event(delivery.event)]

@@ -178,6 +178,11 @@ class Client:
         record = await self._find_record(job_id)
         return None if record is None else self.job(record)
 
+    async def contents(self, job_id: JobId) -> tuple[bytes, bytes | None] | None:
+        """The arguments and the result of a job, as stored but decrypted; None if it is not stored."""
+        record = await self._find_record(job_id)
+        return None if record is None else (record.payload, record.result)
+
     async def result(self, job_id: JobId, timeout: Seconds | None = None) -> Any:
         """Waits for the job's result, as `Job.result` does."""
         return await self.results.wait(str(job_id), timeout)

@@ -19,7 +19,7 @@ from holdfast.model.events import EventPage, EventRecord
 from holdfast.model.progress import MOST_WAITING, Progress, Subscriber, aggregate_of, lane_of
 from holdfast.model.scheduling import Term
 from holdfast.model.settings import Settings
-from holdfast.model.subscription import Relay, Subscription
+from holdfast.model.subscription import Relay, Subscription, check_readable
 from holdfast.model.timing import SECOND
 from holdfast.store import Session
 
@@ -181,6 +181,7 @@ class Consumer:
         began = now()
         try:
             if events:
+                check_readable(events)
                 await relay(events)
         except Exception as error:  # noqa: BLE001  whatever it is, nothing was passed
             refused = error.event_id if isinstance(error, Undeliverable) else None

@@ -28,6 +28,7 @@ from holdfast.model.progress import (
 )
 from holdfast.model.records import Verdict
 from holdfast.model.scheduling import ScheduleRecord
+from holdfast.model.sealed import unreadable
 from holdfast.model.timing import moment
 from holdfast.store import EventStore, Session
 
@@ -282,4 +283,5 @@ def _shown(record: EventRecord) -> Event[Any]:
     try:
         return Event.from_record(record, msgspec.json.decode(record.data))
     except msgspec.MsgspecError:
-        return Event.from_record(record, record.data)
+        why = unreadable(record.data)
+        return Event.from_record(record, record.data if why is None else why)

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast.engine.partition import sorted_ids
 from holdfast.model.errors import JobCancelled, JobFailed, JobGone, NotOpen, ResultNotKept, StoreError
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.names import known_id
+from holdfast.model.payload import decode, decoder
 from holdfast.model.records import JobRecord
 from holdfast.model.task import Registry
 from holdfast.model.timing import Seconds, seconds
@@ -20,6 +19,7 @@ from holdfast.store import Session
 
 SHORTEST, LONGEST, GROWTH = 0.02, 1.0, 1.5
 _MOST = 500
+_ANYTHING = decoder(Any)
 
 Answer = asyncio.Future["JobRecord | None"]
 
@@ -171,8 +171,6 @@ class Results:
                 else "it completed in a transaction that was given none; use tx.complete(value)"
             )
             raise ResultNotKept(f"job {job_id} succeeded, but has no result: {why}")
-        return (
-            msgspec.json.decode(record.result)
-            if definition is None
-            else definition.decode_result(record.result)
-        )
+        if definition is None:
+            return decode(_ANYTHING, record.result, "result")
+        return definition.decode_result(record.result)

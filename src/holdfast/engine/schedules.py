@@ -192,10 +192,6 @@ class Schedules:
                 return ScheduleInfo.of(as_written(write, None if record is None else record.run))
         raise VersionConflict(f"schedule {name} was changed by others {_TRIES} times in a row")
 
-    async def list(self) -> list[ScheduleInfo]:
-        """All of them, by name. Those that this version cannot read are left out, and named in the log."""
-        return await self.page(limit=sys.maxsize)
-
     async def page(self, after: str = "", limit: int = 100) -> list[ScheduleInfo]:
         """Up to `limit` of them by name, the first one behind `after`; those that cannot be read left out."""
 
@@ -205,6 +201,10 @@ class Schedules:
         parts = await each_part(self._session(), ask)
         found = [replace(info, partition=name) for name, infos in parts for info in infos]
         return sorted(found, key=lambda info: info.name)[:limit]
+
+    async def list(self) -> list[ScheduleInfo]:
+        """All of them, by name. Those that this version cannot read are left out, and named in the log."""
+        return await self.page(limit=sys.maxsize)
 
 
 async def _some(session: Session, after: str, most: int) -> list[ScheduleInfo]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.model.errors import InvalidJob
 from holdfast.model.names import check_name
+from holdfast.model.secret import Secret
 from holdfast.model.signature import Signature
 
 
@@ -26,6 +27,10 @@ class KeyRules:
         said: dict[str, Any] = {"halts": self.halts}
         for option, parameter in self.parameters.items():
             value = values[parameter]
+            if isinstance(value, Secret):
+                raise InvalidJob(
+                    option, f"{parameter} is a Secret, and keys are shown; give another parameter"
+                )
             if value is not None:
                 said[option] = check_name(value if isinstance(value, str) else str(value), option)
         return said

@@ -35,5 +35,8 @@ class Overrides(TypedDict, total=False):
     payload_bytes: int | None
     result_bytes: int | None
     error_bytes: int | None
+    encryption_keys: str | None
+    encryption_keys_file: str | None
+    redact_names: str | None
     log_format: str | None
     log_level: str | None

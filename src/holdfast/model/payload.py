@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
 import msgspec
 from msgspec import inspect
 
 from holdfast.model.errors import InvalidJob, PayloadTooLarge, Undecodable
+from holdfast.model.sealed import check_read
+from holdfast.model.secret import MARK, TO_STORE, Secret, inner_of, is_secret, marked, schema_hook, unmarked
 
 PAYLOAD_LIMIT = 262_144
 DEEPEST = 64
@@ -88,14 +90,17 @@ def _checked(
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """A compiled, strict decoder for a type; TypeError if the type cannot be stored."""
-    unknown = next((each for each in _kinds(kind) if _is_unknown(each)), None)
-    if unknown is not None:
-        raise TypeError(f"{unknown.cls!r} is not a type that can be stored")
+    for each in (kind, *_in_secrets(kind)):
+        unknown = next((node for node in _kinds(each) if _is_unknown(node)), None)
+        if unknown is not None:
+            raise TypeError(f"{unknown.cls!r} is not a type that can be stored")
     return msgspec.json.Decoder(kind, dec_hook=_restore)
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON schema of a type that msgspec does not know: a pydantic model, or `object`, which is anything."""
+    if is_secret(kind):
+        return {**schema_hook(kind)}
     described = getattr(kind, "model_json_schema", None)
     return {} if described is None else cast("dict[str, Any]", described())
 
@@ -111,6 +116,11 @@ def reads_more_than_json(kind: Any) -> bool:
     return any(isinstance(each, texts) for each in _kinds(kind))
 
 
+def has_secrets(kind: Any) -> bool:
+    """Whether values of the type contain secrets, which may be given plain and must be stored marked."""
+    return any(isinstance(each, inspect.CustomType) and each.cls is Secret for each in _kinds(kind))
+
+
 def decode(compiled: msgspec.json.Decoder[Any], stored: bytes, field: str) -> Any:
     """What was stored; Undecodable, naming the part of `field`, if it does not fit the type."""
     try:
@@ -118,6 +128,7 @@ def decode(compiled: msgspec.json.Decoder[Any], stored: bytes, field: str) -> An
     except msgspec.ValidationError as error:
         raise Undecodable(*_placed(str(error), field)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        check_read(stored, field)
         raise Undecodable(field, str(error)) from None
 
 
@@ -140,7 +151,16 @@ def _kinds(kind: Any) -> Iterator[Any]:
 def _is_unknown(node: Any) -> bool:
     if not isinstance(node, inspect.CustomType):
         return False
-    return node.cls is not object and not hasattr(node.cls, "model_validate")
+    return node.cls not in {object, Secret} and not hasattr(node.cls, "model_validate")
+
+
+def _in_secrets(kind: Any) -> Iterator[Any]:
+    """What is inside the secrets that an annotation names: msgspec does not look there."""
+    fields: Any = getattr(kind, "__annotations__", {}) if hasattr(kind, "__struct_fields__") else {}
+    parts: tuple[Any, ...] = (*get_args(kind), *fields.values())
+    for part in parts:
+        yield from [part] if is_secret(kind) else []
+        yield from _in_secrets(part)
 
 
 def _placed(message: str, field: str) -> tuple[str, str]:
@@ -209,6 +229,9 @@ def _check_container(value: dict[object, object] | list[object], depth: int, typ
             for place in range(len(value)):
                 _check(value[place], depth, typed_keys)
     except _Refused as refusal:
+        if place == MARK:  # what is inside is not to be quoted
+            said = "what the Secret keeps cannot be stored; try it without Secret to see why"
+            raise _Refused(said, refusal.kind) from None
         refusal.steps.append(f"[{ascii(place)[:60]}]")
         raise
 
@@ -238,9 +261,11 @@ def _check_text(text: str) -> None:
 def _simplify(value: Any) -> object:
     """Values that msgspec does not know: pydantic models, and subclasses of the plain types."""
     kind = cast("type[object]", type(value))
+    if kind is Secret:
+        return marked(value)
     if hasattr(kind, "model_dump"):
         _check_inside(value.model_dump(), 0)
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+        return value.model_dump(mode="json", by_alias=True, round_trip=True, context=TO_STORE)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
@@ -254,10 +279,12 @@ def _simplify(value: Any) -> object:
 
 
 def _check_inside(value: object, depth: int) -> None:
-    """Refuses, in a pydantic model's Python form, the datetimes that its JSON form would let pass as text."""
+    """Refuses, in a pydantic model's Python form, what its JSON form would let pass as another text."""
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise ValueError(f"{value!r} has no time zone; use for instance datetime.now(UTC)")
+    elif hasattr(value, "get_secret_value"):
+        raise ValueError(f"{type(value).__name__} would be stored as asterisks; use holdfast.Secret")
     elif depth <= DEEPEST and isinstance(value, dict | list | tuple | set | frozenset):
         items = cast("dict[object, object] | list[object]", value)
         for item in items.values() if isinstance(items, dict) else items:
@@ -265,9 +292,11 @@ def _check_inside(value: object, depth: int) -> None:
 
 
 def _restore(kind: Any, value: object) -> object:
-    """Types that msgspec does not know: pydantic models, and `object`, which is anything."""
+    """Types that msgspec does not know: secrets, pydantic models, and `object`, which is anything."""
     if kind is object:
         return value
+    if is_secret(kind):
+        return _secret(inner_of(kind), unmarked(value))
     validate = getattr(kind, "model_validate", None)
     if validate is None:
         raise TypeError(f"{kind!r} cannot be read from JSON")
@@ -275,6 +304,13 @@ def _restore(kind: Any, value: object) -> object:
         return validate(value)
     except ValueError as error:
         raise ValueError(_without_input(error)) from None
+
+
+def _secret(kind: Any, value: object) -> Secret[Any]:
+    try:
+        return Secret(msgspec.convert(value, kind, dec_hook=_restore, str_keys=True))
+    except msgspec.ValidationError:  # its text may quote the value
+        raise ValueError(f"Expected a Secret of `{getattr(kind, '__name__', kind)}`") from None
 
 
 def _without_input(error: ValueError) -> str:

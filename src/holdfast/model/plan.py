@@ -139,8 +139,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """About how many bytes one firing has."""
+        return len(self.carried)
+
+    @property
+    def carried(self) -> bytes:
+        """The arguments or the data of what is fired."""
         fires = self.fires
-        return len(fires.data if isinstance(fires, EventTemplate) else fires.payload)
+        return fires.data if isinstance(fires, EventTemplate) else fires.payload
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -300,18 +305,26 @@ def _firing_header(schedule: str, due: int) -> bytes:
 
 def firing_of(record: JobRecord) -> Firing | None:
     """What a job was fired by; None for one that was enqueued."""
-    if record.headers is None:
-        return None
-    try:
-        told = _decode_headers(record.headers).get("firing")
-        if told is None:
-            return None
-        known = msgspec.json.decode(told, type=_Told)
-    except msgspec.MsgspecError:
-        return None
-    return Firing(known.schedule, moment(known.due))
+    told = _told(record.headers)
+    return None if told is None else Firing(told.schedule, moment(told.due))
+
+
+def schedule_of(headers: bytes | None) -> str | None:
+    """The schedule that fired the job or event with these headers, as they tell it."""
+    told = _told(headers)
+    return None if told is None else told.schedule
 
 
 class _Told(msgspec.Struct):
     schedule: str
     due: int
+
+
+def _told(headers: bytes | None) -> _Told | None:
+    if headers is None:
+        return None
+    try:
+        told = _decode_headers(headers).get("firing")
+        return None if told is None else msgspec.json.decode(told, type=_Told)
+    except msgspec.MsgspecError:
+        return None

@@ -6,14 +6,18 @@ import math
 
 import msgspec
 
+from holdfast.model.encryption import parse_keys
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.masking import mask_url
 from holdfast.model.names import check_name
 from holdfast.model.retry import BY_NAME, RetryStrategy
+from holdfast.model.secret import HIDDEN
 from holdfast.model.timing import Timing
 
 LOG_FORMATS = ("logfmt", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+SECRET_SETTINGS = frozenset({"encryption_keys"})
+"""Never shown anywhere, not even in part."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,13 +71,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     result_bytes: int = 1_048_576
     error_bytes: int = 16_384
 
+    encryption_keys: str | None = None
+    """Keys that encrypt what jobs and events carry: the first one encrypts, all decrypt; secret."""
+    encryption_keys_file: str | None = None
+    """A file with these keys, instead."""
+    redact_names: str | None = None
+    """What is hidden by name beside `redaction.NAMES`, separated by commas; `-name` shows one of those."""
+
     log_format: str = "logfmt"
     log_level: str = "info"
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__}
-        shown["store"] = mask_url(self.store)
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [(name, self.shown(name)) for name in self.__struct_fields__]
+
+    def shown(self, name: str) -> object:
+        """The value of a setting, fit to be shown."""
+        value = getattr(self, name)
+        if name == "store":
+            return mask_url(self.store)
+        return HIDDEN if name in SECRET_SETTINGS and value is not None else value
 
     def __post_init__(self) -> None:
         try:
@@ -104,6 +123,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             value = getattr(self, setting)
             if not (math.isfinite(value) and low <= value <= high):
                 raise ConfigurationError(f"{value!r} is not between {low:g} and {high:g}", setting=setting)
+        if self.encryption_keys is not None:
+            if self.encryption_keys_file is not None:
+                raise ConfigurationError("give keys or a file, not both", setting="encryption_keys_file")
+            parse_keys(self.encryption_keys)
         choices = {"retry": tuple(BY_NAME), "log_format": LOG_FORMATS, "log_level": LOG_LEVELS}
         for setting, known in choices.items():
             if (value := getattr(self, setting)) not in known:

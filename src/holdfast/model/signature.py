@@ -18,6 +18,7 @@ from holdfast.model.payload import (
     decoder,
     encode,
     encode_fields,
+    has_secrets,
     has_sets,
     reads_more_than_json,
     schema_of,
@@ -55,11 +56,13 @@ class Signature:
         self._by_name = frozenset(each.name for each in parameters if each.kind != each.POSITIONAL_ONLY)
         struct = self._kind = self._struct(parameters, hints)
         self._arguments = self._compile(struct, "a parameter")
-        self._sort = has_sets(struct)
+        self._is_secret = has_secrets(struct)
+        self._sort = has_sets(struct) or self._is_secret
         self._check_read = reads_more_than_json(struct)
         returned = hints.get("return", Any) if keeps_result else Any
         returned = Any if returned in {typing.NoReturn, typing.Never} else returned
         self._result = self._compile(returned, "the return type (keep_result=False keeps none)")
+        self._returns_secret = has_secrets(returned)
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int = PAYLOAD_LIMIT) -> bytes:
         """The call as stored, after the same check as when it is run. InvalidJob names what is wrong."""
@@ -78,7 +81,11 @@ class Signature:
             read = dict(zip(self._all, msgspec.structs.astuple(values), strict=True))
             if odd is not None and any(read[name] != value for name, value in bound.items()):
                 raise odd
-            check_fields({name: read[name] for name in bound}, "arguments")
+            bound = {name: read[name] for name in bound}
+            check_fields(bound, "arguments")
+        if self._is_secret:  # those that were given plain are marked now
+            typed = odd is not None
+            stored = encode_fields(bound, limit=limit, field="arguments", sort=True, typed_keys=typed)
         return stored
 
     def decode(self, stored: bytes) -> tuple[list[Any], dict[str, Any]]:
@@ -96,6 +103,8 @@ class Signature:
 
     def encode_result(self, value: object, limit: int) -> bytes:
         """The result as stored; InvalidJob names what in it cannot be."""
+        if self._returns_secret:
+            value = self._with_secrets(value, limit)
         try:
             return encode(value, limit=limit, field="result")
         except UntypedKey as odd:
@@ -107,6 +116,13 @@ class Signature:
             if not comes_back:
                 raise odd from None
             return stored
+
+    def _with_secrets(self, value: object, limit: int) -> Any:
+        """The value as the return type says, so that what it calls secret is."""
+        try:
+            return self.decode_result(encode(value, limit=limit, field="result", typed_keys=True))
+        except Undecodable as error:
+            raise InvalidJob(error.field, error.problem) from None
 
     def decode_result(self, stored: bytes) -> Any:
         """The stored result as the return type says. Undecodable if it does not fit."""

@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from holdfast.model.errors import ConfigurationError, InvalidJob, Undecodable
+from holdfast.model.errors import ConfigurationError, InvalidJob, Undecodable, Undeliverable
 from holdfast.model.events import Event, EventRecord
 from holdfast.model.names import check_name
 from holdfast.model.options import check_timeout
 from holdfast.model.payload import decode, decoder
 from holdfast.model.retry import Exponential, RetryStrategy, check_retry
+from holdfast.model.sealed import unreadable
 from holdfast.model.signature import Function, is_context
 from holdfast.model.timing import Seconds
 
@@ -109,6 +110,14 @@ def subscribe_relay(relay: Relay, topic: str, group: str, start: Start = "first"
         )
     except InvalidJob as error:
         raise ConfigurationError(error.problem, setting=f"relay.{error.field}") from None
+
+
+def check_readable(events: Sequence[EventRecord]) -> None:
+    """Undeliverable for an event whose data this process cannot decrypt, and so must not hand on."""
+    for event in events:
+        why = unreadable(event.data)
+        if why is not None:
+            raise Undeliverable(event.id, f"its data cannot be read: {why}")
 
 
 def _check_start(start: Start) -> Start:

@@ -46,9 +46,9 @@ class FleetStore(Protocol):
     async def queues(self) -> list[QueueRecord]:
         """Queues that have a live job or were ever paused, by name.
 
-        `oldest` is the longest that one of those jobs has waited which are ready, or due, and come first in
-        their priority: since it was due, or since it was created if that is later. None if there are none;
-        those that are parked do not count. Cheap with many jobs, so of many priorities only the first
-        hundred need be looked at, and of jobs that nobody has made ready yet the one due first.
+        `oldest` is the longest that one of the due jobs has waited: since it was due, or since it was created
+        if that is later. None if there are none; those that are parked do not count. Cheap with many jobs, so
+        of those that are ready only the first of each priority need be looked at, and of a hundred priorities
+        at most, and of those that nobody has made ready yet the one due first.
         """
         ...

@@ -1,6 +1,7 @@
 """The stores: memory (the reference, read it first), SQLite, PostgreSQL, SQL Server, Redis, and others.
 
 Each is opened by its URL; `open_store` imports it when it is asked for. `partition://` makes one of several.
+Two wrap others: resilient, for those behind a network, and sealed, where keys of encryption are given.
 What a store must do is written in `holdfast.store`, and checked by `holdfast.testing.conformance`.
 """
 
@@ -10,11 +11,12 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
+from holdfast.model.encryption import EncryptionKeys
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.partition import SCHEME
 from holdfast.store import Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "seal"]
 
 GROUP = "holdfast.stores"
 _REDIS = [
@@ -40,8 +42,8 @@ _NETWORKED = {
 """Those between whom and us much can happen, with the extra that installs what they need."""
 
 
-def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
-    """The store that the URL names; no I/O yet.
+def open_store(url: str, *, auto_migrate: bool | None = None, keys: EncryptionKeys | None = None) -> Store:
+    """The store that the URL names; no I/O yet. With `keys`, what jobs and events carry is encrypted.
 
     A scheme that is not built in is looked up among the entry points of the group `holdfast.stores`: the
     name is the scheme, the value a callable that takes the URL and `auto_migrate`.
@@ -53,7 +55,26 @@ def open_store(url: str, *, auto_migrate: bool | None = None) -> Store:
         )
     if scheme == SCHEME:
         partitioned = import_module("holdfast.stores.partitioned").PartitionedStore
-        return cast(Store, partitioned.from_url(url, partial(open_store, auto_migrate=auto_migrate)))
+        opener = partial(open_store, auto_migrate=auto_migrate, keys=keys)
+        return cast(Store, partitioned.from_url(url, opener))
+    return seal(_opened(scheme, url, auto_migrate), keys)
+
+
+def seal(store: Store, keys: EncryptionKeys | None) -> Store:
+    """The store with what jobs and events carry encrypted by these keys, if there are any."""
+    if keys is None:
+        return store
+    try:
+        sealed = import_module("holdfast.stores.sealed")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"encryption needs the package {error.name}: pip install 'holdfast[crypto]'",
+            setting="encryption_keys",
+        ) from error
+    return cast(Store, sealed.SealedStore(store, keys))
+
+
+def _opened(scheme: str, url: str, auto_migrate: bool | None) -> Store:
     if scheme in _BUILT_IN:
         return _open_built_in(scheme, url, auto_migrate)
     found = {point.name: point for point in entry_points(group=GROUP)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
@@ -28,7 +29,7 @@ class Application(Protocol):
     @property
     def store(self) -> Store: ...
 
-    async def stats(self) -> Stats: ...
+    def stats(self) -> Coroutine[Any, Any, Stats]: ...
 
 
 class Metrics:

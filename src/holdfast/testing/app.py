@@ -21,7 +21,7 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Registry, TaskDefinition
 from holdfast.model.timing import SECOND, Seconds, instant, moment
 from holdfast.opening import Opening
-from holdfast.store import Session
+from holdfast.store import Session, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 
@@ -67,10 +67,11 @@ class Testing:
         self.clock = ManualClock(None if start is None else instant(start, "start"))
         self._app = app
         self._opening = opening
-        self._store = MemoryStore(self.clock)
+        self._store: Store = MemoryStore(self.clock)
 
     def __enter__(self) -> Self:
         plans = self._app.declared
+        self._store = self._opening.sealed(MemoryStore(self.clock))
         self._opening.use(self._store)
         for plan in plans:
             self._read(Schedules(self._session).declare(plan))

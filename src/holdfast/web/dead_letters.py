@@ -49,7 +49,7 @@ class DeadGroup(msgspec.Struct, kw_only=True):
 
 
 class DeadGroupsAnswer(msgspec.Struct, kw_only=True):
-    """Groups, largest first, of the newest dead letters: how many were looked at, and whether that was all."""
+    """Groups, largest first, of the newest dead letters. `more`: there are others."""
 
     groups: list[DeadGroup]
     looked_at: int

@@ -114,15 +114,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_document(job: Job[Any]) -> JobDocument:
     facts = job.facts()
-    return JobDocument(
-        **{
-            **facts,
-            "token": str(job.token),
-            "reason": _masked(job.reason),
-            "error": _masked(job.error),
-            "progress_note": _masked(job.progress_note),
-        }
-    )
+    facts["token"] = str(job.token)
+    for name in ("reason", "error", "progress_note"):
+        facts[name] = _masked(facts[name])
+    return JobDocument(**facts)
 
 
 def record_document(record: JobRecord) -> JobDocument:
@@ -148,9 +143,9 @@ def queue_documents(queues: Sequence[QueueInfo], limits: Mapping[str, LimitInfo]
         QueueDocument(
             name=queue.name,
             paused=queue.paused,
-            paused_since=getattr(queue, "paused_since", None),
+            paused_since=queue.paused_since,
             counts=queue.counts,
-            oldest=getattr(queue, "oldest", None),
+            oldest=queue.oldest,
             weight=1.0 if (limit := limits.get(queue.name)) is None else limit.weight,
             limit=limit,
         )

@@ -1,4 +1,4 @@
-"""Who asks: found by a bearer token, a session, or the host application; and whether that may change things."""
+"""Who asks: known by a token, a session, or the host application; and whether a page may change things."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from holdfast.model.lifecycle import State
 Name: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@/+=-]{0,199}$",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@/+=-]{0,199}$(?!\n)",
         max_length=200,
         description="1 to 200 ASCII letters, digits and _ . @ / + = -, not starting with a sign",
     ),
@@ -20,7 +20,7 @@ Name: TypeAlias = Annotated[
 JobId: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+        pattern=r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$(?!\n)",
         max_length=36,
         description="the id of a job, a UUID",
     ),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from holdfast.app import Holdfast
 from holdfast.model.flow import Scope
 from holdfast.model.limits import MOST, LimitInfo
 from holdfast.web.access import Role
@@ -37,7 +38,7 @@ class LimitBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 @routes.add("GET", "/limits", Role.READ)
 async def list_limits(incoming: Incoming[None, None]) -> LimitsAnswer:
     """Lists limits."""
-    return LimitsAnswer(limits=await incoming.app.limits.list())
+    return await _all(incoming.app)
 
 
 @routes.add("PUT", "/limits/{scope}/{name}", Role.OPERATE)
@@ -52,13 +53,17 @@ async def set_limit(incoming: Incoming[None, LimitBody]) -> LimitsAnswer:
         burst=body.burst,
         weight=body.weight,
     )
-    return await list_limits(incoming)
+    return await _all(incoming.app)
 
 
 @routes.add("DELETE", "/limits/{scope}/{name}", Role.OPERATE, status=204)
 async def remove_limit(incoming: Incoming[None, None]) -> None:
     """Removes a limit, if there is one."""
     await incoming.app.limits.remove(**_target(incoming.path))
+
+
+async def _all(app: Holdfast) -> LimitsAnswer:
+    return LimitsAnswer(limits=await app.limits.list())
 
 
 def _target(path: dict[str, str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from holdfast import __version__
 from holdfast.web.enqueue import IDEMPOTENCY_KEY
+from holdfast.web.fields import Name
 from holdfast.web.problem import JSON, ProblemDocument
 from holdfast.web.routing import Route
 from holdfast.web.sessions import COOKIE, CSRF_HEADER
@@ -45,7 +46,7 @@ def make_openapi(routes: Iterable[Route]) -> bytes:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, components)
-    document = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "Holdfast",
@@ -107,7 +108,7 @@ def _operation(route: Route, known: dict[int, Any], components: dict[str, Any]) 
                 "name": IDEMPOTENCY_KEY,
                 "in": "header",
                 "description": "The job's idempotency key; the same key gives the same job.",
-                "schema": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.@/+=-]{0,199}$"},
+                "schema": msgspec.json.schema(Name),
             }
         )
     if route.body is not None:

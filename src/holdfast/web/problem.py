@@ -111,7 +111,7 @@ def store_problem(error: StoreError) -> Problem:
         return Problem(
             503,
             "outcome_unknown",
-            "the store's answer was lost: it may or may not have been done; look, or repeat it with the same key",
+            "the store's answer was lost; it may have been done: look, or repeat it with the same key",
         )
     if isinstance(error, SchemaMismatch):
         return Problem(503, "schema_mismatch", "the store's schema does not fit this version of Holdfast")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import typing
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ def read_query(request: Request, kind: type[Any] | None) -> Any:
     text = request.scope.get("query_string", b"")
     if len(text) > _LONGEST_QUERY:
         raise Problem(400, "invalid", f"the query is longer than {_LONGEST_QUERY} bytes")
-    several = frozenset() if kind is None else _lists(kind)
+    several = frozenset[str]() if kind is None else _lists(kind)
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in several:
@@ -45,7 +44,6 @@ def read_query(request: Request, kind: type[Any] | None) -> Any:
         raise _invalid(error) from None
 
 
-@lru_cache(maxsize=256)
 def _lists(kind: type[Any]) -> frozenset[str]:
     """The parameters that may be given several times."""
     hints = typing.get_type_hints(kind)

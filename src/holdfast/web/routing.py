@@ -149,12 +149,12 @@ class Match:
 
     @property
     def allow(self) -> str:
-        names = {*self.methods, "OPTIONS"} | ({"HEAD"} if "GET" in self.methods else set())
+        names = {*self.methods, "OPTIONS", *(("HEAD",) if "GET" in self.methods else ())}
         return ", ".join(sorted(names))
 
 
 class Table:
-    """All routes. A name in a path may contain what is written as %2F: paths are split before they are read."""
+    """All routes. Paths are split before they are decoded: a name may have a slash, written as %2F."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 from holdfast.app import Holdfast
 from holdfast.engine.partition import sorted_ids
@@ -15,7 +14,7 @@ from holdfast.model.flow import Scope
 from holdfast.model.lifecycle import State
 from holdfast.model.limits import LimitInfo
 from holdfast.model.overview import WorkerInfo
-from holdfast.model.pulse import Pace, Pulse
+from holdfast.model.pulse import Pulse
 from holdfast.model.series import Point, Series
 from holdfast.telemetry.logs import log
 from holdfast.web.documents import (
@@ -29,16 +28,16 @@ from holdfast.web.documents import (
     stats_of,
 )
 from holdfast.web.link import Link, seen
-from holdfast.web.meanwhile import HAS_OLDEST, HAS_REPORTS
 
 logger = logging.getLogger("holdfast.web")
 
 STEP_SECONDS = 2.0
 IDLE_STEP_SECONDS = 10.0
-"""How often the store is looked at while nobody watches: seldom, but so that a chart has something to show."""
+"""The same while nobody watches: seldom, but so that a chart has something to show."""
 LOOKED_SECONDS = 60.0
 FRESH_SECONDS = 15.0
 """How old an overview may be that is given at once, while a newer one is fetched."""
+_LEAST_STEP_SECONDS = 0.2
 _SELDOM_SECONDS = 10.0
 _PATIENCE_SECONDS = 9.0
 _MOST_ASKED = 500
@@ -88,7 +87,8 @@ class Sampler:
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.add(watcher)
-        self._notice_look()
+        self._looked_at = _now()
+        self._stir.set()
 
     def leave(self, watcher: Watcher) -> None:
         self._watchers.discard(watcher)
@@ -122,6 +122,7 @@ class Sampler:
             await self._rest(STEP_SECONDS if is_watched else IDLE_STEP_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(_LEAST_STEP_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 await self._stir.wait()
@@ -131,10 +132,9 @@ class Sampler:
             self._stir.clear()
 
     def _notice_look(self) -> None:
-        was_idle = _now() - self._looked_at >= LOOKED_SECONDS
-        self._looked_at = _now()
-        if was_idle:
+        if _now() - self._looked_at >= LOOKED_SECONDS:
             self._stir.set()
+        self._looked_at = _now()
 
     async def _look(self) -> Overview:
         """One look, shared by all who ask while it is under way."""
@@ -158,13 +158,7 @@ class Sampler:
                 await self._look_seldom()
         self.jobs = await self._watched()
         now = datetime.now(UTC)
-        pace = self._pulse.take(workers, _now()) if HAS_REPORTS else Pace()
-        seen = (
-            queues
-            if HAS_OLDEST
-            else [SimpleNamespace(name=q.name, counts=q.counts, oldest=None) for q in queues]
-        )
-        self.point = self._series.add(now, seen, pace)
+        self.point = self._series.add(now, queues, self._pulse.take(workers, _now()))
         stats = stats_of(queues)
         self.overview_known = Overview(
             now=now,
@@ -208,7 +202,7 @@ class Sampler:
 
 def _crowd(workers: list[WorkerInfo]) -> Crowd:
     live = [worker for worker in workers if worker.live]
-    reports = [report for worker in live if (report := getattr(worker, "report", None)) is not None]
+    reports = [worker.report for worker in live if worker.report is not None]
     return Crowd(
         live=len(live),
         dead=len(workers) - len(live),

@@ -186,5 +186,6 @@ async def _answer(incoming: Incoming[Any, Any], info: ScheduleInfo) -> ScheduleA
 
 
 def _document(info: ScheduleInfo) -> ScheduleDocument:
-    told = {name: getattr(info, name) for name in info.__struct_fields__}
-    return ScheduleDocument(**{**told, "recurrence": recurrence_document(info.recurrence)})
+    told: dict[str, Any] = {name: getattr(info, name) for name in info.__struct_fields__}
+    told["recurrence"] = recurrence_document(info.recurrence)
+    return ScheduleDocument(**told)

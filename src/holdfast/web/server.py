@@ -68,7 +68,7 @@ class Entrance:
 
     def warnings(self, *, has_tls: bool) -> Iterator[str]:
         if self.short:
-            yield f"the token has fewer than {SHORT} characters and can be guessed; 'holdfast token' makes one"
+            yield f"a token of fewer than {SHORT} characters can be guessed; 'holdfast token' makes one"
         if not has_tls and not is_loopback(self.host):
             yield "tokens and data travel in the clear; use --tls-cert and --tls-key, or a proxy with TLS"
 

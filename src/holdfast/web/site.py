@@ -17,7 +17,7 @@ from holdfast.web.sampler import Sampler
 from holdfast.web.sessions import Sessions
 from holdfast.web.throttle import Throttle
 
-Identify = Callable[[Request], Identity | None | Awaitable[Identity | None]]
+Identify = Callable[[Request], Identity | Awaitable[Identity | None] | None]
 """Tells who asks, by the host application's own means; None for nobody."""
 
 

@@ -145,6 +145,6 @@ def _event(name: str, value: object) -> bytes:
 
 
 def _is_server_leaving() -> bool:
-    """Whether a uvicorn that serves us was told to stop: it waits for open streams, and does not tell them."""
+    """Whether a uvicorn that serves us was told to stop: it waits for streams, but does not tell them."""
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True

@@ -270,8 +270,6 @@ async def _counts(session: Session) -> dict[tuple[str, State], tuple[int, int]]:
 
 
 async def _fleet(session: Session) -> tuple[object, object]:
-    # How long the first of a queue has waited may be told of one that others have not made ready yet.
-    queues = [
-        replace(queue, oldest=None if queue.oldest is None else 0) for queue in await session.fleet.queues()
-    ]
+    # How long jobs have waited is told of those that are not parked yet, and each store parks in its time.
+    queues = [replace(queue, oldest=None) for queue in await session.fleet.queues()]
     return await session.fleet.workers(), queues

@@ -1,0 +1,23 @@
+"""Encryption changes no promise of a store."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.model.encryption import parse_keys
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sealed import SealedStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import FlowWakeupPromises, StoreConformance, Subject, WakeupPromises
+from tests.sealed.keys import NEW, OLD
+
+
+class TestSealedStore(StoreConformance, FlowWakeupPromises, WakeupPromises):
+    @pytest.fixture
+    def make_store(self) -> Callable[[], Subject]:
+        def make() -> Subject:
+            clock = ManualClock()
+            keys = parse_keys(f"{NEW} {OLD}")
+            return Subject(SealedStore(MemoryStore(clock=clock), keys), clock.advance)
+
+        return make

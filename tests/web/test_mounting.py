@@ -1,0 +1,113 @@
+"""Mounted into another application, under its own authentication."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from holdfast import Holdfast
+from holdfast.model.errors import ConfigurationError
+from holdfast.web import Identity, Role, Web, create
+from holdfast.web.sessions import CSRF_HEADER
+from tests.web.serving import TOKENS, Serving, bearer, serving
+from tests.web.shop import make_shop
+
+PREFIX = "/ops/jobs"
+
+
+def identify(request: Request) -> Identity | None:
+    user = request.headers.get("X-User")
+    return None if user is None else Identity(user, Role.ADMIN if user == "root" else Role.READ)
+
+
+def in_starlette(web: Web) -> ASGIApp:
+    return Starlette(routes=[Mount(PREFIX, web)], lifespan=web.lifespan)
+
+
+def in_fastapi(web: Web) -> ASGIApp:
+    app = FastAPI()
+    app.mount(PREFIX, web)
+    return app
+
+
+def in_fastapi_that_opens(web: Web) -> ASGIApp:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with web.site.app:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.get("/own")
+    async def own() -> dict[str, int]:
+        return {"jobs": (await web.site.app.stats()).scheduled}
+
+    app.mount(PREFIX, web)
+    return app
+
+
+@pytest.mark.parametrize("make", [in_starlette, in_fastapi, in_fastapi_that_opens])
+def test_the_host_says_who_asks(make: object) -> None:
+    web = create(make_shop(), identify=identify)
+    with serving(make(web), PREFIX) as server:  # type: ignore[operator]
+        client = server[None]
+        assert client.get("/api/v1/stats").status_code == 401
+        assert client.get("/metrics").status_code == 401
+        read = client.get("/api/v1/session", headers={"X-User": "ann"}).json()
+        assert (read["user"], read["role"]) == ("ann", "read")
+        assert client.post("/api/v1/queues/q/pause", headers={"X-User": "ann"}).status_code == 403
+        root = {"X-User": "root"}
+        proof = client.get("/api/v1/session", headers=root).json()["csrf"]
+        unproved = client.post("/api/v1/queues/q/pause", headers=root)
+        assert (unproved.status_code, unproved.json()["error"]["code"]) == (403, "csrf")
+        proved = client.post("/api/v1/queues/q/pause", headers={**root, CSRF_HEADER: proof})
+        assert proved.json() == {"name": "q", "paused": True}
+        foreign = {**root, CSRF_HEADER: proof, "Origin": "https://evil.example"}
+        assert client.post("/api/v1/queues/q/pause", headers=foreign).status_code == 403
+        assert client.get("/api/v1/queues/a%2Fb", headers=root).status_code == 404
+        assert client.post("/api/v1/session", json={"token": "x"}).status_code == 404
+        assert client.get("/api/v1/overview", headers=root).status_code == 200
+
+
+def test_tokens_are_taken_beside_the_host_and_the_identity_may_be_awaited() -> None:
+    async def slowly(request: Request) -> Identity | None:
+        return identify(request)
+
+    web = create(make_shop(), identify=slowly, tokens=TOKENS)
+    with serving(in_starlette(web), PREFIX) as server:
+        assert server[Role.READ].get("/api/v1/session").json()["user"] == "read"
+        by_host = server[None].get("/api/v1/session", headers={"X-User": "ann"})
+        assert by_host.json()["user"] == "ann"
+        # A token of the host's own is none of ours.
+        both = server[None].get("/api/v1/session", headers={"X-User": "ann", "Authorization": "Bearer other"})
+        assert both.json()["user"] == "ann"
+        assert server.admin.post("/api/v1/queues/q/pause").status_code == 200
+
+
+def test_the_cookie_of_a_mounted_server_is_for_its_path() -> None:
+    web = create(make_shop(), tokens=TOKENS)
+    with serving(in_starlette(web), PREFIX) as server:
+        answer = server[None].post(
+            "/api/v1/session", json={"token": bearer(Role.READ)["Authorization"].partition(" ")[2]}
+        )
+        assert f"Path={PREFIX};" in answer.headers["Set-Cookie"]
+
+
+def test_nobody_is_let_in_by_default() -> None:
+    with pytest.raises(ConfigurationError, match="give tokens or identify"):
+        create(Holdfast("memory://"))
+
+
+def test_websockets_are_refused(server: Serving) -> None:
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    assert server[None].get("/api/v1/stream", headers=headers).status_code in (400, 401, 403)

@@ -62,6 +62,7 @@ def open_page(browser: Desk, site: Site, complaints: list[str]) -> Iterator[Call
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
+        page.set_default_navigation_timeout(2 * PATIENCE)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.on("console", hear)

@@ -155,4 +155,4 @@ class App {
   }
 }
 
-await new App().start();
+new App().start();

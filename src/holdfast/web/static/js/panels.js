@@ -21,7 +21,7 @@ export class Panels {
       }),
       new Chart({
         title: "Queue age", unit: "", format: span, ceiling: roundTime, least: 1, cross, headline: (point) => (point.oldest === null ? "nothing waits" : span(point.oldest)),
-        lines: [{ name: "oldest", label: "the first in line has waited", tone: "warn", fill: true }],
+        lines: [{ name: "age", label: "the first in line has waited", tone: "warn", fill: true }],
       }),
     ];
   }

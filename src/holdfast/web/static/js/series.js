@@ -25,5 +25,6 @@ export class Series {
 }
 
 function read(point) {
-  return { time: Date.parse(point.at), ...Object.fromEntries(NAMES.map((name) => [name, point[name] ?? null])) };
+  // Where nothing waits, the first in line has waited for no time: the line goes on at the bottom.
+  return { time: Date.parse(point.at), ...Object.fromEntries(NAMES.map((name) => [name, point[name] ?? null])), age: point.oldest ?? 0 };
 }

@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers.binaries import OLDEST, find_binaries
 from tests.servers.bouncer import Bouncer, find_bouncer
+from tests.servers.browser import find_browser
 from tests.servers.cache import Missing
 from tests.servers.postgres import Postgres
 from tests.servers.redis_binaries import find_redis, find_valkey
@@ -22,6 +23,7 @@ pytest_plugins = ["tests.servers.redis_fixtures"]
 SETTING = "HOLDFAST_TEST_POSTGRES"
 # What a fixture needs, unless the environment names a server that it takes instead.
 _PROGRAMS: dict[str, Callable[[Run], object]] = {
+    "browser": find_browser,
     "pgbouncer": find_bouncer,
     "postgres_server": find_binaries,
     "private_postgres": find_binaries,
@@ -31,7 +33,11 @@ _PROGRAMS: dict[str, Callable[[Run], object]] = {
     "redis_server": find_redis,
     "valkey_server": find_valkey,
 }
-_NAMED = {"postgres_server": SETTING, "redis_server": "HOLDFAST_TEST_REDIS"}
+_NAMED = {
+    "browser": "HOLDFAST_TEST_BROWSER",
+    "postgres_server": SETTING,
+    "redis_server": "HOLDFAST_TEST_REDIS",
+}
 _RUN = pytest.StashKey[Run]()
 _FOLDER = "holdfast_servers"
 

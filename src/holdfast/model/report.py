@@ -41,7 +41,7 @@ MOST_QUEUES = 64
 OTHER = "(other)"
 """Stands for all the others. No queue can be called so."""
 
-_NOTHING = (0,) * (len(BOUNDS) + 1)
+_NOTHING: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
 
 
 class Lateness(msgspec.Struct, kw_only=True, frozen=True):

@@ -40,6 +40,9 @@ from holdfast.model.timing import Seconds, instant, micros
 from holdfast.store import Session
 
 MOST_FOUND = 1_000
+MOST_COUNTED = 5_000
+"""So many waiting jobs are counted one by one where they need not be exact."""
+
 _TRIES = 20
 _make_job = Job[Any].from_record
 
@@ -220,8 +223,9 @@ class Client:
         page.cursor = records[-1].id if len(records) == limit else None
         return page
 
-    async def stats(self) -> Stats:
-        return Stats.of(await self._jobs.count())
+    async def stats(self, *, exact: bool = False) -> Stats:
+        """How many jobs there are. Unless `exact`, a store may estimate what it has too many of to count."""
+        return Stats.of(await self._jobs.count(None if exact else MOST_COUNTED))
 
     async def workers(self) -> list[WorkerInfo]:
         return [WorkerInfo.from_record(record) for record in await self.session.fleet.workers()]

@@ -13,6 +13,8 @@ from holdfast.model.settings import Settings
 from holdfast.model.task import Registry
 from holdfast.store import Session
 
+_MOST_COUNTED = 2_000
+
 
 async def why(
     session: Session, registry: Registry, settings: Settings, job_id: str, record: JobRecord | None
@@ -28,7 +30,7 @@ async def why(
         now=now,
         workers=workers,
         queues=await session.fleet.queues(),
-        counts=await session.jobs.count(),
+        counts=await session.jobs.count(_MOST_COUNTED),
         hindrance=await hindrance(session, record),
         retries=_retries(record, registry, settings),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
@@ -16,7 +16,7 @@ from holdfast.model.timing import SECOND, moment
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many jobs: by state, and in the six groups of a dashboard.
+    """How many jobs: by state, and in the six groups of a dashboard. Unless `exact`, estimated where many.
 
     `queued` is due now, `scheduled` due later, `in_progress` claimed or running, `failed` failed or dlq. Of
     those queued, `parked` are held back by a limit, a sequence, or other jobs.
@@ -30,12 +30,15 @@ class Counts:
     failed: int
     cancelled: int
     parked: int
+    exact: bool = True
 
     @classmethod
     def of(cls, counts: Iterable[QueueCount]) -> Self:
         by_state = dict.fromkeys(State, 0)
         due = parked = 0
+        exact = True
         for each in counts:
+            exact = exact and each.exact
             by_state[each.state] += each.count
             due += each.due + each.parked
             parked += each.parked
@@ -48,6 +51,7 @@ class Counts:
             failed=by_state[State.FAILED] + by_state[State.DLQ],
             cancelled=by_state[State.CANCELLED],
             parked=parked,
+            exact=exact,
         )
 
 
@@ -55,7 +59,7 @@ class Counts:
 class Stats(Counts):
     """The counts of all jobs, and of each queue."""
 
-    by_queue: Mapping[str, Counts]
+    by_queue: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
 
     @classmethod
     def of(cls, counts: Iterable[QueueCount]) -> Self:
@@ -71,6 +75,7 @@ class Stats(Counts):
             failed=total.failed,
             cancelled=total.cancelled,
             parked=total.parked,
+            exact=total.exact,
             by_queue={queue: Counts.of(each for each in counts if each.queue == queue) for queue in queues},
         )
 

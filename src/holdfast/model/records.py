@@ -304,6 +304,7 @@ class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
     """How many jobs of a queue are in a state.
 
     Of those that wait, `due` are ready now, and `parked` are held back by a limit, a sequence, or other jobs.
+    One that is not `exact` is an estimate.
     """
 
     queue: str
@@ -311,6 +312,7 @@ class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
     count: int
     due: int = 0
     parked: int = 0
+    exact: bool = True
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):

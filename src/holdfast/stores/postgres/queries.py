@@ -66,6 +66,60 @@ class Queries:
             UNION ALL
             SELECT queue, state, jobs, 0, 0 FROM holdfast.tally WHERE ns = $1
         ) AS counted GROUP BY queue, state HAVING sum(jobs) <> 0 ORDER BY queue, state"""
+    # The same with no more than about so many of those that wait, evenly over the queues.
+    count_some: str = """
+        WITH RECURSIVE
+            ready (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND ready AND queue > r.name
+                    ORDER BY queue LIMIT 1)
+                FROM ready AS r WHERE r.name IS NOT NULL
+            ),
+            later (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue > l.name
+                    ORDER BY queue LIMIT 1)
+                FROM later AS l WHERE l.name IS NOT NULL
+            ),
+            bound (most) AS (
+                SELECT greatest(100, $2::bigint / greatest(1, count(*)))
+                FROM (SELECT name FROM ready UNION ALL SELECT name FROM later) AS n
+            )
+        SELECT 'ready', r.name, c.state, count(*), count(*), b.most
+        FROM bound AS b CROSS JOIN ready AS r CROSS JOIN LATERAL (
+            SELECT state FROM holdfast.job WHERE ns = $1 AND ready AND queue = r.name
+            ORDER BY queue, priority, coalesce(rank, due), id LIMIT b.most
+        ) AS c WHERE r.name IS NOT NULL GROUP BY r.name, c.state, b.most
+        UNION ALL
+        SELECT 'later', l.name, c.state, count(*),
+            count(*) FILTER (WHERE c.due <= (SELECT holdfast.now_v1())), b.most
+        FROM bound AS b CROSS JOIN later AS l CROSS JOIN LATERAL (
+            SELECT state, due FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue = l.name
+            ORDER BY queue, due LIMIT b.most
+        ) AS c WHERE l.name IS NOT NULL GROUP BY l.name, c.state, b.most
+        UNION ALL
+        SELECT 'parked', c.queue, c.state, count(*), 0, $2
+        FROM (
+            SELECT queue, state FROM holdfast.job WHERE ns = $1 AND gate IS NOT NULL
+            ORDER BY gate, queue, task, priority, coalesce(rank, due), id LIMIT $2
+        ) AS c GROUP BY c.queue, c.state
+        UNION ALL
+        SELECT 'leased', queue, state, count(*), 0, NULL
+        FROM holdfast.live WHERE ns = $1 AND worker IS NOT NULL GROUP BY queue, state
+        UNION ALL
+        SELECT 'done', queue, state, sum(jobs)::bigint, 0, NULL
+        FROM holdfast.tally WHERE ns = $1 GROUP BY queue, state"""
+    job_pages: str = "SELECT pg_relation_size('holdfast.job') / current_setting('block_size')::integer"
+    # The same pages each time, so that what changes is the jobs and not the sample.
+    count_sample: str = """
+        SELECT CASE WHEN gate IS NOT NULL THEN 'parked' WHEN ready THEN 'ready' ELSE 'later' END, queue,
+            state, count(*), count(*) FILTER (WHERE gate IS NULL AND due <= (SELECT holdfast.now_v1()))
+        FROM holdfast.job TABLESAMPLE SYSTEM ($2) REPEATABLE (1)
+        WHERE ns = $1 AND worker IS NULL GROUP BY 1, 2, 3"""
     find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
         ORDER BY id DESC LIMIT {{limit}}"""
     register: str = """

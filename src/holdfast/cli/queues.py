@@ -22,7 +22,9 @@ def _groups(counts: Counts) -> tuple[int, ...]:
     return (*live, counts.completed, counts.failed, counts.cancelled)
 
 
-exactly = click.option("--exact", is_flag=True, help="Count all jobs one by one, though that may take long.")
+estimated = click.option(
+    "--estimate", is_flag=True, help="Do not count one by one what there are very many of."
+)
 
 
 def _is(queue: QueueInfo) -> str:
@@ -33,7 +35,7 @@ def _is(queue: QueueInfo) -> str:
 
 def _say_estimated(exact: bool) -> None:
     if not exact:
-        say("Where there are many, the numbers are estimates; --exact counts them.", "dim")
+        say("Where there are many, the numbers are estimates.", "dim")
 
 
 @click.group()
@@ -42,10 +44,10 @@ def queues() -> None:
 
 
 @queues.command("list")
-@exactly
+@estimated
 @as_json
 @store_options
-def list_queues(store: str | None, namespace: str | None, as_json: bool, exact: bool) -> None:
+def list_queues(store: str | None, namespace: str | None, as_json: bool, estimate: bool) -> None:
     """List queues with their counts. Of those queued, some may be parked: something holds them back.
 
     Oldest is for how long the first of those that are not parked have waited.
@@ -53,7 +55,7 @@ def list_queues(store: str | None, namespace: str | None, as_json: bool, exact: 
 
     async def work() -> None:
         async with opened(store, namespace) as app:
-            found = await app.queues.list(exact=exact)
+            found = await app.queues.list(exact=not estimate)
             limits = await app.client.session.flow.limits()
         weights = {limit.name: limit.weight for limit in limits if limit.scope is Scope.QUEUE}
         if as_json:
@@ -154,15 +156,15 @@ def workers(store: str | None, namespace: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@exactly
+@estimated
 @as_json
 @store_options
-def stats(store: str | None, namespace: str | None, as_json: bool, exact: bool) -> None:
+def stats(store: str | None, namespace: str | None, as_json: bool, estimate: bool) -> None:
     """Count jobs by state and by queue."""
 
     async def work() -> None:
         async with opened(store, namespace) as app:
-            found = await app.stats(exact=exact)
+            found = await app.stats(exact=not estimate)
         if as_json:
             show_json(found)
             return

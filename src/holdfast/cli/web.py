@@ -12,7 +12,6 @@ from holdfast.cli.errors import Failure, WrongUse
 from holdfast.cli.load import load_app
 from holdfast.cli.output import say, warn
 from holdfast.cli.worker import leaving_on_signals
-from holdfast.model.partition import store_urls
 from holdfast.telemetry import logs
 
 _MISSING = "the dashboard needs more packages; install them with: pip install 'holdfast[web]'"

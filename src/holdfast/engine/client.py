@@ -241,7 +241,7 @@ class Client:
         page.cursor = records[-1].id if len(records) == limit else None
         return page
 
-    async def stats(self, *, exact: bool = False) -> Stats:
+    async def stats(self, *, exact: bool = True) -> Stats:
         """How many jobs there are. Unless `exact`, a store may estimate what it has too many of to count."""
         return Stats.of(await self._jobs.count(None if exact else MOST_COUNTED))
 

@@ -27,7 +27,7 @@ class Queues:
     async def resume(self, queue: str) -> None:
         await self._client().session.fleet.resume(check_name(queue, "queue"))
 
-    async def list(self, *, exact: bool = False) -> list[QueueInfo]:
+    async def list(self, *, exact: bool = True) -> list[QueueInfo]:
         """Queues that have jobs or were ever paused, by name, with counts as `stats` gives them."""
         client = self._client()
         known = {record.name: record for record in await client.session.fleet.queues()}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.engine.notices import Notice, Notices
 from holdfast.model.errors import StoreError
@@ -23,7 +22,7 @@ CONTENT_TYPE = exposition.CONTENT_TYPE
 class Listing(Protocol):
     """What tells of all queues."""
 
-    async def list(self) -> list[QueueInfo]: ...
+    async def list(self, *, exact: bool = True) -> list[QueueInfo]: ...
 
 
 class Application(Protocol):
@@ -105,6 +104,6 @@ async def queues_within(queues: Listing, timeout: Seconds) -> list[QueueInfo] | 
     """All queues; None if the store does not answer in time."""
     try:
         async with asyncio.timeout(seconds(timeout)):
-            return await queues.list()
+            return await queues.list(exact=False)
     except (StoreError, TimeoutError):
         return None

@@ -177,7 +177,7 @@ class Sampler:
         await self._link.ensure()
         app = self._app
         with app.partitions.tolerating():
-            queues = await app.queues.list()
+            queues = await app.queues.list(exact=False)
             workers = await app.workers()
             leader = await app.leader()
             if _now() - self._seldom_at >= _SELDOM_SECONDS:

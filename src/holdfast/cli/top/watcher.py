@@ -132,7 +132,7 @@ class Watcher:
             return {}
 
         async def queues() -> dict[str, Any]:
-            return {"queues": await app.queues.list()}
+            return {"queues": await app.queues.list(exact=False)}
 
         async def workers() -> dict[str, Any]:
             return {"workers": await app.workers()}

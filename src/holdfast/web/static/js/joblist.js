@@ -18,7 +18,7 @@ const COLUMNS = [
   { label: "State", fit: true, cell: (job) => badge(job.state, job.cancel_asked && LEASED.has(job.state) ? `${job.state}, asked to stop` : job.state) },
   { label: "Queue", cell: (job) => h("a", { class: "name", href: href("queues", job.queue) }, job.queue) },
   { label: "Time", fit: true, cell: (job) => { const [word, at] = moment(job); return h("span", null, h("span", { class: "faint" }, word), when(at)); } },
-  { label: "Runs", num: true, cell: (job) => h("span", { title: `${job.failures} failed, ${job.lost} lost` }, number(job.run)) },
+  { label: "Runs", num: true, rare: true, cell: (job) => h("span", { title: `${job.failures} failed, ${job.lost} lost` }, number(job.run)) },
   { label: "Worker", none: (job) => !job.worker, cell: (job) => workerLink(job.worker) },
   { label: "Note", free: true, none: (job) => !job.reason && !job.parked && !job.tags?.length, cell: (job) => job.reason || job.parked ? h("span", { class: "clip-2 muted", title: job.reason ?? job.parked }, job.reason ?? `held back by ${job.parked}`) : tags(job.tags) },
 ];

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 
 /**
  * `columns` are `{label, cell(row), num, fit, whole, pick, none(row)}`; `key(row)` names a row.
+ * A `rare` column is left out where the screen is neither wide nor small.
  * A cell with a label shows it on small screens, where each row becomes a card.
  */
 export function table({ label, columns, rows, key, selected = () => false, dim = () => false, row: extra = () => ({}) }) {
@@ -14,8 +15,8 @@ export function table({ label, columns, rows, key, selected = () => false, dim =
         columns.map((column) => h("td", { class: [classes(column), column.none?.(row) && "none", column.zero?.(row) && "zero"].filter(Boolean).join(" ") || null, "data-label": column.label && !column.whole ? column.label : null }, column.cell(row))))))));
 }
 
-function classes({ num, fit, whole, pick, free }) {
-  return [free && "free", num && "num", fit && "fit", whole && "whole", pick && "pick"].filter(Boolean).join(" ") || null;
+function classes({ num, fit, whole, pick, free, rare }) {
+  return [rare && "rare", free && "free", num && "num", fit && "fit", whole && "whole", pick && "pick"].filter(Boolean).join(" ") || null;
 }
 
 /** Moves the focus to the main link of the next or the previous row. */

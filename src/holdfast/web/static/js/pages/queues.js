@@ -27,7 +27,7 @@ export class Queues extends Page {
   }
 
   #table() {
-    const counted = (label, name) => ({ label, num: true, zero: (queue) => !queue.counts[name], cell: (queue) => number(queue.counts[name]) });
+    const counted = (label, name, rare = false) => ({ label, num: true, rare, zero: (queue) => !queue.counts[name], cell: (queue) => number(queue.counts[name]) });
     return table({
       label: "Queues", rows: this.data.queues, key: (queue) => queue.name,
       columns: [
@@ -37,10 +37,10 @@ export class Queues extends Page {
         { label: "Age", num: true, zero: (queue) => queue.oldest === null, cell: (queue) => h("span", { class: queue.oldest > 60 ? "warn strong" : null }, queue.oldest === null || queue.oldest === undefined ? "–" : span(queue.oldest)) },
         counted("Held back", "parked"),
         counted("In progress", "in_progress"),
-        counted("Later", "scheduled"),
+        counted("Later", "scheduled", true),
         counted("Failed", "failed"),
-        counted("Completed", "completed"),
-        { label: "Limit", cell: (queue) => h("span", { class: "muted" }, queue.limit ? allowance(queue.limit) : "–"), none: (queue) => !queue.limit },
+        counted("Completed", "completed", true),
+        { label: "Limit", rare: true, cell: (queue) => h("span", { class: "muted" }, queue.limit ? allowance(queue.limit) : "–"), none: (queue) => !queue.limit },
         { label: "", head: h("span", { class: "unseen" }, "Actions"), fit: true, whole: true, cell: (queue) => h("div", { class: "row-actions" }, pauseButton(this, queue)) },
       ],
     });
@@ -72,7 +72,7 @@ export function limitsCard(page, limits, { queue = null } = {}) {
       { label: "Running", num: true, cell: (limit) => count(limit.running) },
       { label: "Waiting", num: true, cell: (limit) => count(limit.waiting) },
       { label: "State", fit: true, cell: (limit) => (limit.paused ? badge("paused") : badge("open")) },
-      { label: "Set", cell: (limit) => h("span", { class: "muted" }, limit.declared ? "in code" : "by hand") },
+      { label: "Set", rare: true, cell: (limit) => h("span", { class: "muted" }, limit.declared ? "in code" : "by hand") },
       { label: "", head: h("span", { class: "unseen" }, "Actions"), fit: true, whole: true, cell: (limit) => h("div", { class: "row-actions" },
         button("Change", { small: true, reason, onclick: () => changeLimit(page, limit) }),
         button("Remove", { small: true, kind: "danger", reason, onclick: () => removeLimit(page, limit) })) },

@@ -49,10 +49,10 @@ export class Schedules extends Page {
         { label: "State", fit: true, cell: (each) => badge(scheduleState(each)) },
         { label: "When", cell: (each) => h("span", { class: each.recurrence?.kind === "cron" ? "mono" : null }, recurrence(each.recurrence)) },
         { label: "Next", fit: true, cell: (each) => when(each.next_due, each.running ? "after this run" : "–") },
-        { label: "Last", fit: true, cell: (each) => when(each.last_due, "never") },
-        { label: "Last job", fit: true, none: (each) => !each.job, cell: (each) => (each.job ? jobLink(each.job) : "–") },
+        { label: "Last", fit: true, rare: true, cell: (each) => when(each.last_due, "never") },
+        { label: "Last job", fit: true, rare: true, none: (each) => !each.job, cell: (each) => (each.job ? jobLink(each.job) : "–") },
         { label: "Missed", num: true, zero: (each) => !each.missed, cell: (each) => h("span", { class: each.missed ? "warn" : null, title: "Due times that passed while nobody was there to fire" }, count(each.missed)) },
-        { label: "Skipped", num: true, zero: (each) => !each.skipped, cell: (each) => h("span", { title: "Due times left out because a run was under way" }, count(each.skipped)) },
+        { label: "Skipped", num: true, rare: true, zero: (each) => !each.skipped, cell: (each) => h("span", { title: "Due times left out because a run was under way" }, count(each.skipped)) },
         { label: "", head: h("span", { class: "unseen" }, "Actions"), fit: true, whole: true, cell: (each) => h("div", { class: "row-actions" }, scheduleActions(this, each, { small: true })) },
       ],
     });

@@ -41,7 +41,7 @@ export class Workers extends Page {
         { label: "Failed", num: true, zero: (worker) => !total(worker, "failed"), cell: (worker) => brief(total(worker, "failed")) },
         { label: "Queues", cell: (worker) => h("span", { class: "tags" }, worker.queues.slice(0, 4).map((name) => h("a", { class: "tag", href: href("queues", name) }, name)), worker.queues.length > 4 ? h("span", { class: "faint" }, `+${worker.queues.length - 4}`) : null) },
         { label: "Seen", fit: true, cell: (worker) => when(worker.seen) },
-        { label: "Up since", fit: true, cell: (worker) => when(worker.started) },
+        { label: "Up since", fit: true, rare: true, cell: (worker) => when(worker.started) },
       ],
     });
   }

@@ -22,9 +22,7 @@ def _groups(counts: Counts) -> tuple[int, ...]:
     return (*live, counts.completed, counts.failed, counts.cancelled)
 
 
-estimated = click.option(
-    "--estimate", is_flag=True, help="Do not count one by one what there are very many of."
-)
+estimated = click.option("--estimate", is_flag=True, help="Do not count very many jobs one by one.")
 
 
 def _is(queue: QueueInfo) -> str:

@@ -22,7 +22,7 @@ class Served:
     def queues(self) -> "Served":
         return self
 
-    async def list(self) -> list[QueueInfo]:
+    async def list(self, *, exact: bool = True) -> list[QueueInfo]:
         raise StoreUnavailable("nobody asks")
 
 

@@ -60,7 +60,7 @@ class Silent:
     def queues(self) -> "Silent":
         return self
 
-    async def list(self) -> list[QueueInfo]:
+    async def list(self, *, exact: bool = True) -> list[QueueInfo]:
         if self.error is not None:
             raise self.error
         return self.found

@@ -92,7 +92,7 @@ class Pump:
         self._inbox = Inbox(self.slots, ledger)
         self._standing = Standing(worker.id, self._handed)
         seqs = itertools.count(1)
-        self._first, self._second = (
+        self.exchanges = self._first, self._second = tuple(
             Exchange(
                 session.jobs,
                 worker.id,
@@ -105,7 +105,6 @@ class Pump:
             )
             for _ in range(2)
         )
-        self.exchanges = self._first, self._second
         self._confirmations = Confirmations(session.jobs, ledger, settings, self._uncommitted)
 
     async def serve(self, *, until_idle: bool) -> None:
@@ -398,5 +397,4 @@ class Pump:
             return False
         if self._outbox or self._standing.is_to_end:
             return True
-        has_room = slots.free > slots.waiting + slots.asked
-        return self._appetite.hungry and not self.is_stopping and self._registration.holds and has_room
+        return self._appetite.hungry and not self.is_stopping and self._registration.holds and slots.has_room

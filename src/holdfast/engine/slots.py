@@ -74,6 +74,11 @@ class Slots:
         return self._concurrency - len(self.running)
 
     @property
+    def has_room(self) -> bool:
+        """For more jobs than wait for a slot or were asked for."""
+        return self.free > self.waiting + self.asked
+
+    @property
     def waiting(self) -> int:
         """How many jobs wait for a slot. Suspects that wait for another suspect leave the slots to others.
 

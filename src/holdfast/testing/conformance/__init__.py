@@ -86,6 +86,7 @@ from holdfast.testing.conformance.flow_optional import (  # noqa: E402
 )
 from holdfast.testing.conformance.instants import InstantPromises  # noqa: E402
 from holdfast.testing.conformance.keys import KeyPromises  # noqa: E402
+from holdfast.testing.conformance.limit_records import LimitRecordPromises  # noqa: E402
 from holdfast.testing.conformance.limits import LimitPromises  # noqa: E402
 from holdfast.testing.conformance.links import LinkPromises  # noqa: E402
 from holdfast.testing.conformance.lock_sequences import LockSequencePromises  # noqa: E402
@@ -129,7 +130,9 @@ __all__ = [
 ]
 
 
-class FlowPromises(LimitPromises, SequencePromises, FairPromises, ExpiryPromises, LinkPromises):
+class FlowPromises(
+    LimitRecordPromises, LimitPromises, SequencePromises, FairPromises, ExpiryPromises, LinkPromises
+):
     """All that `FlowStore` promises."""
 
 

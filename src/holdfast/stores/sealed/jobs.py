@@ -62,8 +62,8 @@ class SealedJobs:
     async def find(self, query: Query) -> list[JobRecord]:
         return self._seal.records(await self._jobs.find(query))
 
-    async def count(self) -> list[QueueCount]:
-        return await self._jobs.count()
+    async def count(self, most: int | None = None) -> list[QueueCount]:
+        return await self._jobs.count(most)
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
         return await self._jobs.history(job_id)

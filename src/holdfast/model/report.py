@@ -212,7 +212,7 @@ def _sum(reports: Iterable[QueueReport]) -> QueueReport:
 
 def _spread_anew(lateness: Lateness, bounds: tuple[float, ...]) -> Lateness:
     """The counts of other bounds by our own; each goes where its upper bound belongs."""
-    counts = list(_NOTHING)
+    counts: list[int] = list(_NOTHING)
     uppers = [bisect_left(BOUNDS, bound) for bound in bounds]
     for place, count in enumerate(lateness.counts):
         counts[uppers[place] if place < len(uppers) else -1] += count

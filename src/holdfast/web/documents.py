@@ -171,6 +171,7 @@ def stats_of(queues: Sequence[QueueInfo]) -> Stats:
         failed=sum(queue.counts.failed for queue in queues),
         cancelled=sum(queue.counts.cancelled for queue in queues),
         parked=sum(queue.counts.parked for queue in queues),
+        exact=all(queue.counts.exact for queue in queues),
         by_queue={queue.name: queue.counts for queue in queues},
     )
 

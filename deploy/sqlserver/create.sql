@@ -221,15 +221,18 @@ CREATE TABLE holdfast.worker (
     version nvarchar(200) NOT NULL,
     queues nvarchar(max) NOT NULL,
     tasks nvarchar(max) NOT NULL,
+    reported bigint NOT NULL DEFAULT 0,
+    report varbinary(max) NULL,
     CONSTRAINT holdfast_worker_pkey PRIMARY KEY CLUSTERED (ns, id)
 );
 GO
 
--- A queue stands here once it was paused.
+-- A queue stands here once it was paused. since: when it was, null while it is not.
 CREATE TABLE holdfast.queue (
     ns int NOT NULL,
     name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
     paused bit NOT NULL,
+    since bigint NULL,
     CONSTRAINT holdfast_queue_pkey PRIMARY KEY CLUSTERED (ns, name)
 );
 GO
@@ -299,6 +302,7 @@ CREATE TABLE holdfast.flowing (
 );
 GO
 
+-- since: when it was paused, null while it is not.
 CREATE TABLE holdfast.limits (
     ns int NOT NULL,
     scope varchar(10) COLLATE Latin1_General_BIN2 NOT NULL,
@@ -310,6 +314,7 @@ CREATE TABLE holdfast.limits (
     paused bit NOT NULL,
     weight float NOT NULL,
     declared bit NOT NULL,
+    since bigint NULL,
     CONSTRAINT holdfast_limits_pkey PRIMARY KEY CLUSTERED (ns, scope, name)
 );
 GO
@@ -2572,16 +2577,18 @@ CREATE PROCEDURE holdfast.put_limit_v1
 AS
 BEGIN
     SET NOCOUNT ON;
+    DECLARE @now bigint = holdfast.now_v1();
     IF @declared = 1 AND EXISTS (
         SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND l.declared = 0)
         RETURN;
     UPDATE holdfast.limits SET
         concurrency = @concurrency, rate = @rate, period = @period, burst = @burst, paused = @paused, weight = @weight,
-        declared = @declared
+        declared = @declared, since = CASE WHEN @paused = 1 THEN COALESCE(since, @now) END
     WHERE ns = @ns AND scope = @scope AND name = @name;
     IF @@ROWCOUNT = 0
-        INSERT INTO holdfast.limits (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared)
-        VALUES (@ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared);
+        INSERT INTO holdfast.limits (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared, since)
+        VALUES (@ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared,
+                CASE WHEN @paused = 1 THEN @now END);
     IF @paused = 1 OR @concurrency IS NOT NULL OR @rate IS NOT NULL
         EXEC holdfast.use_flow_v1 @ns;
     EXEC holdfast.mark_limit_v1 @ns, @scope, @name;
@@ -2776,13 +2783,14 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
+    DECLARE @now bigint = holdfast.now_v1();
     WHILE 1 = 1
     BEGIN
         BEGIN TRY
-            UPDATE holdfast.queue SET paused = 1 WHERE ns = @ns AND name = @name;
+            UPDATE holdfast.queue SET paused = 1, since = COALESCE(since, @now) WHERE ns = @ns AND name = @name;
             IF @@ROWCOUNT = 1
                 RETURN;
-            INSERT INTO holdfast.queue (ns, name, paused) VALUES (@ns, @name, 1);
+            INSERT INTO holdfast.queue (ns, name, paused, since) VALUES (@ns, @name, 1, @now);
             RETURN;
         END TRY
         BEGIN CATCH
@@ -2790,6 +2798,59 @@ BEGIN
                 THROW;
         END CATCH
     END
+END
+GO
+
+-- The queues, whether each is paused and since when, and how long its first jobs have waited at most. Goes from name to name,
+-- and of what is ready from priority to priority, along the indexes, so that many jobs in few queues cost little; of more
+-- than a hundred priorities of a queue the rest is left out.
+CREATE PROCEDURE holdfast.queues_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @now bigint = holdfast.now_v1();
+    DECLARE @known TABLE (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, since bigint NULL);
+    DECLARE @name nvarchar(200) = N'';
+    DECLARE @priority bigint;
+    DECLARE @since bigint;
+    DECLARE @due bigint;
+    DECLARE @n int;
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @name = j.queue, @priority = j.priority,
+            @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+        FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 1 AND j.queue > @name
+        ORDER BY j.queue, j.priority, j.rank, j.id;
+        IF @@ROWCOUNT = 0
+            BREAK;
+        SET @n = 1;
+        WHILE @n <= 100
+        BEGIN
+            INSERT INTO @known (name, since) VALUES (@name, @since);
+            SELECT TOP (1) @priority = j.priority, @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+            FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 1 AND j.queue = @name AND j.priority > @priority
+            ORDER BY j.priority, j.rank, j.id;
+            IF @@ROWCOUNT = 0
+                BREAK;
+            SET @n = @n + 1;
+        END
+    END
+    SET @name = N'';
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @name = j.queue, @due = j.due, @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+        FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 0 AND j.queue > @name ORDER BY j.queue, j.due;
+        IF @@ROWCOUNT = 0
+            BREAK;
+        INSERT INTO @known (name, since) VALUES (@name, CASE WHEN @due <= @now THEN @since END);
+    END
+    INSERT INTO @known (name) SELECT DISTINCT j.queue FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate IS NOT NULL;
+    INSERT INTO @known (name) SELECT DISTINCT j.queue FROM holdfast.job AS j WHERE j.ns = @ns AND j.worker IS NOT NULL;
+    INSERT INTO @known (name) SELECT q.name FROM holdfast.queue AS q WHERE q.ns = @ns;
+    SELECT k.name, COALESCE(q.paused, 0) AS paused, q.since, @now - k.since AS oldest
+    FROM (SELECT n.name, MIN(n.since) AS since FROM @known AS n GROUP BY n.name) AS k
+    LEFT JOIN holdfast.queue AS q ON q.ns = @ns AND q.name = k.name
+    ORDER BY k.name;
 END
 GO
 

@@ -52,9 +52,10 @@ from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job
 from holdfast.model.lifecycle import Ending, State
 from holdfast.model.limits import Limit, LimitInfo
-from holdfast.model.overview import Counts, QueueInfo, Stats, WorkerInfo
+from holdfast.model.overview import Counts, LockInfo, QueueInfo, Stats, WorkerInfo
 from holdfast.model.plan import Firing, ScheduleInfo
 from holdfast.model.recurrence import At, Every, at, every
+from holdfast.model.report import Lateness, QueueReport, WorkerReport
 from holdfast.model.retry import (
     Again,
     ByException,
@@ -116,11 +117,13 @@ __all__ = [
     "JobFailed",
     "JobGone",
     "KeyConflict",
+    "Lateness",
     "LeaderInfo",
     "LeaseLost",
     "Limit",
     "LimitInfo",
     "Linear",
+    "LockInfo",
     "LockLost",
     "LockTimeout",
     "Never",
@@ -132,6 +135,7 @@ __all__ = [
     "PartlyStored",
     "PayloadTooLarge",
     "QueueInfo",
+    "QueueReport",
     "ResultError",
     "ResultNotKept",
     "Retry",
@@ -160,6 +164,7 @@ __all__ = [
     "WaitingInfo",
     "Weighted",
     "WorkerInfo",
+    "WorkerReport",
     "__version__",
     "at",
     "cron",

@@ -108,6 +108,7 @@ class Holdfast(Emitting):
     stats = _delegated(Client.stats)
     workers = _delegated(Client.workers)
     leader = _delegated(Client.leader)
+    held_locks = _delegated(Client.held_locks)
     history = _delegated(Client.history)
     explain = _delegated(Client.explain)
     cancel = _delegated(Client.cancel)

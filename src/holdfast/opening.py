@@ -12,7 +12,7 @@ from weakref import WeakSet
 import msgspec
 
 from holdfast.background import Background
-from holdfast.engine.client import Client, wall_clock
+from holdfast.engine.client import Client
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
@@ -37,7 +37,6 @@ class Opening:
         self._registry = registry
         self._notices = notices
         self._given: Store | None = None
-        self._clock = wall_clock
         self.is_of_handler = False
         self.background = Background(self._connect, self._disconnect)
         self.forget()
@@ -75,10 +74,10 @@ class Opening:
                 self._opened = open_store(settings.store, auto_migrate=settings.auto_migrate)
             return self._opened
 
-    def use(self, store: Store | None, clock: Callable[[], int] = wall_clock) -> None:
-        """Takes this store, and the clock that it goes by, for the one of the settings; None ends that."""
+    def use(self, store: Store | None) -> None:
+        """Takes this store for the one of the settings; None ends that."""
         self.check_unused()
-        self._given, self._clock = store, clock
+        self._given = store
 
     def reopen(self) -> None:
         """Makes the next use follow settings that have changed."""
@@ -174,7 +173,6 @@ class Opening:
             self._registry,
             locks=locks,
             notices=self._notices,
-            clock=self._clock,
             source=self,
         )
 

@@ -187,6 +187,7 @@ class Sync(_Face[Client]):
     stats = _blocking(Client.stats)
     workers = _blocking(Client.workers)
     leader = _blocking(Client.leader)
+    held_locks = _blocking(Client.held_locks)
     history = _blocking(Client.history)
     explain = _blocking(Client.explain)
     cancel = _blocking(Client.cancel)

@@ -120,7 +120,7 @@ async def bench(**settings: Any) -> AsyncGenerator[Bench]:
     session = await store.connect("default")
     notices = Notices()
     locks = Locks(session.locks, Renewer(partial(store.connect, "default"), notices), notices)
-    client = Client(session, Settings(store="memory://", **settings), registry(), locks=locks, clock=clock)
+    client = Client(session, Settings(store="memory://", **settings), registry(), locks=locks)
     try:
         yield Bench(client, session, clock)
     finally:

@@ -1,10 +1,21 @@
+from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.engine.why import why as explain_why
 from holdfast.model import lifecycle
-from holdfast.model.lifecycle import Ending
-from tests.app.support import Bench, bench, new_job
+from holdfast.model.lifecycle import Ending, State
+from holdfast.model.records import as_added
+from holdfast.model.report import WorkerReport, encode_report
+from holdfast.model.retry import Fixed, Immediate, encode_retry
+from holdfast.model.timing import moment
+from tests.app.support import Bench, bench, new_job, registry
+
+
+def shown(instant: datetime) -> str:
+    return instant.isoformat(sep=" ", timespec="seconds")
 
 
 async def why(it: Bench, job_id: str) -> tuple[str, dict[str, Any]]:
@@ -57,8 +68,10 @@ async def test_a_job_that_is_not_due_in_a_queue_that_is_paused() -> None:
         added = await it.client.enqueue(new_job(delay=90_000_000))
         sentence, facts = await why(it, added.record.id)
         assert sentence.startswith("It is not due before 20")
-        assert sentence.endswith(", in 90 s; queue 'default' is paused.")
+        since = moment(added.record.created)
+        assert sentence.endswith(f", in 90 s; queue 'default' has been paused since {shown(since)}.")
         assert facts["queue_paused"]
+        assert facts["queue_paused_since"] == since
         assert not facts["is_due"]
 
 
@@ -69,9 +82,32 @@ async def test_a_job_that_is_to_be_tried_again() -> None:
         await it.end(
             record, lifecycle.RETRIED, Ending.RETRY, delay=5_000_000, failures=2, reason="ValueError: no"
         )
-        sentence, _ = await why(it, record.id)
-        assert sentence.startswith("It is tried again at ")
-        assert sentence.endswith(", in 5 s, after failure 2: ValueError: no.")
+        sentence, facts = await why(it, record.id)
+        assert sentence.startswith("It waits for retry 2 of 3 at 20")
+        assert sentence.endswith(", in 5 s, after failing with: ValueError: no.")
+        assert (facts["retry"], facts["retries"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("task", "retry", "words"),
+    [
+        ("double", Fixed(max_retries=5), "waits for retry 1 of 5 at"),
+        ("double", Immediate(), "waits for retry 1 at"),
+        ("unheard-of", None, "waits for retry 1 at"),
+    ],
+)
+async def test_a_retry_is_counted_as_far_as_its_limit_is_known(
+    task: str, retry: Fixed | Immediate | None, words: str
+) -> None:
+    async with bench() as it:
+        stored = None if retry is None else encode_retry(retry)
+        job = as_added(new_job(task=task, retry=stored), 0)
+        waiting = replace(job, state=State.RETRY, due=2 * it.clock(), failures=1, reason="no")
+        explained = await explain_why(it.session, registry(), it.client.settings, job.id, waiting)
+        assert words in str(explained)
+        uncounted = replace(waiting, failures=0)
+        explained = await explain_why(it.session, registry(), it.client.settings, job.id, uncounted)
+        assert "it is tried again at" in str(explained).lower()
 
 
 async def test_a_job_that_is_held_and_then_running_and_asked_to_stop() -> None:
@@ -79,13 +115,21 @@ async def test_a_job_that_is_held_and_then_running_and_asked_to_stop() -> None:
         await it.client.enqueue(new_job())
         record = await it.claim()
         sentence, facts = await why(it, record.id)
-        assert sentence == "It was claimed by worker w, which has not reported its start yet."
+        until = moment(record.lease_until or 0)
+        held = f"its lease is held until {shown(until)}, and prolonged while that worker lives."
+        assert sentence == f"It was claimed by worker w, which has not reported its start yet; {held}"
         assert facts["worker_live"]
+        assert facts["lease_until"] == until
         await it.start(record)
         await it.client.cancel(record.id)
         sentence, facts = await why(it, record.id)
         assert sentence.startswith("It has been running since 20")
-        assert sentence.endswith("on worker w, run 1; it was asked to stop.")
+        assert sentence.endswith(f"on worker w, run 1; it was asked to stop; {held}")
+        it.clock.advance(60)
+        sentence, _ = await why(it, record.id)
+        assert sentence.endswith(
+            f"; its lease ended at {shown(until)}, and the first worker that looks takes the job back."
+        )
 
 
 async def test_a_job_whose_worker_is_gone() -> None:
@@ -96,6 +140,62 @@ async def test_a_job_whose_worker_is_gone() -> None:
         sentence, facts = await why(it, record.id)
         assert "that worker is not live, and the job is taken back when its lease ends at 20" in sentence
         assert not facts["worker_live"]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"busy": 1},
+            "All 2 slots of the 2 live workers that can run it are busy; it waits with 1 other due job in",
+        ),
+        (
+            {"busy": 1, "stuck": 1},
+            "All 2 slots of the 2 live workers that can run it are busy, 2 of them with code that does not",
+        ),
+        ({"busy": 0}, "It is due and waits for its turn, with 1 other due job in queue 'default' and 2 live"),
+        (
+            {"claiming": False},
+            "The 2 live workers that can run it do not ask for work: stopping, or cut off from the store.",
+        ),
+        (None, "It is due and waits for its turn, with 1 other"),
+    ],
+)
+async def test_what_its_workers_do_is_told(told: dict[str, Any] | None, words: str) -> None:
+    async with bench() as it:
+        for worker in ("v", "w"):
+            await it.register(worker)
+        await it.client.enqueue(new_job())
+        it.clock.advance(42)
+        if told is not None:
+            report = encode_report(WorkerReport(**{"slots": 1, "claiming": True, **told}))
+            for worker in it.workers:
+                await it.session.fleet.beat(worker, 10**12, report)
+        added = await it.client.enqueue(new_job())
+        sentence, facts = await why(it, added.record.id)
+        assert sentence.startswith(words)
+        assert facts["oldest_wait"] == 42.0
+        assert ("slots" in facts) is (told is not None)
+        assert sentence.endswith(", the first of all for 42 s.") or not facts.get("busy_slots")
+        it.clock.advance(31)
+        sentence, facts = await why(it, added.record.id)
+        assert "slots" not in facts, "an old report says nothing"
+
+
+async def test_a_suspect_says_so_while_it_waits_and_while_it_is_held_back() -> None:
+    async with bench() as it:
+        await it.client.enqueue(new_job())
+        record = await it.claim()
+        await it.end(record, lifecycle.RETURNED, Ending.RELEASED, suspect=True, lost=1)
+        sentence, facts = await why(it, record.id)
+        assert sentence.startswith("It is due and waits for its turn")
+        assert "; it is parked as a suspect, because a worker was lost while it ran" in sentence
+        assert facts["suspect"]
+        await it.claim()
+        sentence, _ = await why(it, record.id)
+        assert sentence.startswith(
+            "It was claimed by worker w, which has not reported its start yet; it is p"
+        )
 
 
 async def test_a_job_that_has_finished() -> None:

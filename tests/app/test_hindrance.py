@@ -8,6 +8,7 @@ from holdfast.engine.batches import Batches
 from holdfast.engine.limits import Limits
 from holdfast.model.flow import NewFlow
 from holdfast.model.records import JobRecord, Tick, Want
+from holdfast.model.timing import moment
 from tests.app.support import MINUTE, Bench, bench, new_job
 
 
@@ -22,6 +23,10 @@ async def look(it: Bench) -> None:
     want = Want(queues=("default",), tasks=frozenset({"double"}), limit=100, lease=MINUTE)
     it.seq += 1
     await it.session.jobs.tick(Tick(worker="w", seq=it.seq, moves=[], want=want))
+
+
+def shown(instant: int) -> str:
+    return moment(instant).isoformat(sep=" ", timespec="seconds")
 
 
 async def why(it: Bench, job: JobRecord) -> str:
@@ -77,12 +82,28 @@ async def test_what_is_paused_or_not_limited_any_more_says_so() -> None:
         limits = Limits(lambda: it.session)
         await limits.pause(task="double")
         job = await add(it)
+        it.clock.advance(5)
+        words = f"Task 'double' has been paused since {shown(job.created)}"
+        assert await why(it, job) == f"{words}; no live worker is known."
         await look(it)
-        assert await why(it, job) == "Task 'double' is paused."
+        assert await why(it, job) == f"{words}."
+        assert (await it.client.explain(job.id)).facts["paused_since"] == moment(job.created)
         await limits.resume(task="double")
         assert await why(it, job) == (
             "A limit on task 'double' held it back, and is gone by now; the next claim looks at it again."
         )
+
+
+async def test_a_gate_without_room_is_told_before_a_claim_has_met_the_job_there() -> None:
+    async with bench() as it:
+        await Limits(lambda: it.session).set(key="tenant-7", concurrency=1)
+        await add(it, limit_key="tenant-7")
+        await look(it)
+        job = await add(it, limit_key="tenant-7")
+        assert await why(it, job) == (
+            "Key 'tenant-7' may have 1 running at once, and 1 is running; no other job waits for that."
+        )
+        assert (await it.client.explain(job.id)).facts["limited_by"] == "key:tenant-7"
 
 
 async def test_a_job_says_which_others_it_comes_after() -> None:

@@ -38,6 +38,24 @@ async def test_an_application_has_locks(app: Holdfast) -> None:
         await second.release()
 
 
+async def test_held_locks_are_listed_with_who_holds_them(app: Holdfast) -> None:
+    async with app, app.lock("b") as second, app.lock("a") as first, app.lock("holdfast.own"):
+        listed = await app.held_locks()
+        assert [(lock.name, lock.token, lock.internal) for lock in listed[:2]] == [
+            ("a", first.token, False),
+            ("b", second.token, False),
+        ]
+        assert (listed[2].name, listed[2].internal) == ("holdfast.own", True)
+        assert all(lock.owner.endswith(f"-{os.getpid()}") for lock in listed)
+        assert all(0 < lock.left <= 30 and lock.partition is None for lock in listed)
+        assert [lock.name for lock in await app.held_locks(1, after="a")] == ["b"]
+        for limit in (0, 1_001, True):
+            with pytest.raises(InvalidLock, match="between 1 and 1000"):
+                await app.held_locks(limit)
+    async with app:
+        assert await app.held_locks() == []
+
+
 async def test_locks_need_an_open_application(app: Holdfast) -> None:
     with pytest.raises(NotOpen):
         app.lock("a")

@@ -104,9 +104,12 @@ def test_json_has_steady_keys() -> None:
     assert set(asked("why", job["id"])) == {"id", "sentence", "facts"}
     assert set(asked("stats")) == {
         *("by_state", "queued", "parked", "scheduled", "in_progress", "completed", "failed", "cancelled"),
-        "by_queue",
+        *("exact", "by_queue"),
     }
-    assert set(asked("queues", "list")["queues"][0]) == {"name", "paused", "weight", "counts"}
+    assert set(asked("queues", "list")["queues"][0]) == {
+        *("name", "paused", "paused_since", "oldest", "weight", "counts"),
+    }
+    assert asked("locks", "list") == {"locks": []}
     assert asked("workers") == {"workers": []}
 
 
@@ -170,7 +173,7 @@ def test_a_paused_queue_is_shown_and_resumed() -> None:
     (job,) = enqueue("add", 1)
     assert invoke("queues", "pause", "default").stdout == "Queue default is paused.\n"
     assert asked("queues", "list")["queues"][0]["paused"] is True
-    assert "queue 'default' is paused" in asked("why", job.id)["sentence"].lower()
+    assert "queue 'default' has been paused since" in asked("why", job.id)["sentence"].lower()
     assert invoke("queues", "resume", "default").stdout == "Queue default is open.\n"
     assert asked("queues", "list")["queues"][0]["paused"] is False
 

@@ -38,6 +38,7 @@ def test_limits_of_all_scopes_are_set_and_listed(shop: Shop) -> None:
         "declared": False,
         "running": 0,
         "waiting": 0,
+        "paused_since": None,
     }
     assert (found["each_key"]["rate"], found["each_key"]["running"]) == (2, None)
 
@@ -72,7 +73,7 @@ def test_what_is_paused_waits_until_it_is_resumed(shop: Shop) -> None:
     assert shop.done("limits", "pause", "--task", "work") == "Task work is paused.\n"
     job = shop.do(shop.work.enqueue)
     shop.drain()
-    assert shop.done("why", job.id).startswith("Task 'work' is paused")
+    assert shop.done("why", job.id).startswith("Task 'work' has been paused since")
     [limit] = shop.asked("limits", "list")["limits"]
     assert (limit["paused"], limit["waiting"]) == (True, 1)
     assert shop.done("limits", "resume", "--task", "work") == "Task work is open.\n"

@@ -41,7 +41,7 @@ class Play(Rig):
         locks = Locks(
             session.locks, Renewer(lambda: self.memory.connect("default"), self.notices), self.notices
         )
-        return Client(session, self.settings, self.registry, locks=locks, clock=self.clock)
+        return Client(session, self.settings, self.registry, locks=locks)
 
     async def expire(self) -> int:
         session = await self.memory.connect("default")

@@ -64,7 +64,8 @@ async def ends(rig: Rig, job: JobRecord) -> list[str]:
 
 async def fleet(rig: Rig) -> object:
     workers = [(worker.id, worker.live) for worker in await rig.plain.fleet.workers()]
-    return workers, await rig.plain.fleet.queues()
+    queues = [(queue.name, queue.paused, queue.paused_since) for queue in await rig.plain.fleet.queues()]
+    return workers, queues
 
 
 async def one_job(_: Rig) -> object:

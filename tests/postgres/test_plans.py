@@ -128,6 +128,40 @@ async def test_who_adds_a_job_looks_at_the_first_idle_worker_and_at_no_job_twice
             assert [node["Actual Loops"] for node in looked] == [1]
 
 
+async def test_what_operators_look_at_goes_from_name_to_name(postgres_database: str, statistics: str) -> None:
+    async with explaining(postgres_database, statistics) as (session, explained, _):
+        for look in (
+            session.fleet.queues,
+            lambda: session.jobs.count(200),
+            lambda: session.locks.held("", 9),
+        ):
+            explained.plans.clear()
+            await look()
+            nodes = [node for node in explained.nodes() if node.get("Relation Name") == "job"]
+            nodes = [node for node in nodes if node["Node Type"] != "Sample Scan"]
+            assert not [node for node in nodes if node["Node Type"] == "Seq Scan"]
+            rows = [node["Actual Rows"] * node["Actual Loops"] for node in nodes]
+            assert sum(rows) < MANY / 2, "jobs are looked at one by one"
+
+
+async def test_many_jobs_are_estimated_and_few_are_counted(postgres_database: str) -> None:
+    store = PostgresStore.from_url(f"{postgres_database}?schema={SCHEMA}", auto_migrate=True)
+    session = await store.connect("n")
+    try:
+        await session.jobs.add([new_job(queue="few", delay=LONG) for _ in range(7)])
+        for _ in range(6):
+            await session.jobs.add([new_job(queue="many", delay=LONG * (n % 2)) for n in range(500)])
+        few, many = await session.jobs.count(400)
+        assert (few.queue, few.count, few.due, few.exact) == ("few", 7, 0, True)
+        assert not many.exact
+        # The whole table is smaller than a sample.
+        assert (many.count, many.due) == (3_000, 1_500)
+        assert [(each.count, each.exact) for each in await session.jobs.count()] == [(7, True), (3_000, True)]
+    finally:
+        await session.close()
+        await store.close()
+
+
 def _job(number: int) -> NewJob:
     keyed = {"key": f"k{number}"} if number % 3 == 0 else {}
     return new_job(delay=LONG if number % 5 == 0 else 0, **keyed)

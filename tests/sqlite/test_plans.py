@@ -59,6 +59,15 @@ PLANS = [
     (SQL.get("add_taken"), "SEARCH h USING PRIMARY KEY (ns=? AND key=?)"),
     (SQL.get("prunable"), f"SEARCH {DONE} USING INDEX holdfast_done_finished (ns=? AND finished<?)"),
     (SQL.get("count"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_later (ns=?)"),
+    (SQL.get("queues"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_ready (ns=?)"),
+    (SQL.get("queues"), f"SEARCH {JOB} USING COVERING INDEX holdfast_job_ready (ns=? AND queue>?)"),
+    (
+        SQL.get("queues"),
+        f"SEARCH {JOB} USING COVERING INDEX holdfast_job_ready (ns=? AND queue=? AND priority>?)",
+    ),
+    (SQL.get("queues"), f"SEARCH {JOB} USING INDEX holdfast_job_later (ns=? AND queue=? AND due<?)"),
+    (SQL.get("queues"), "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"),
+    (SQL.get("locks"), "SEARCH k USING PRIMARY KEY (ns=? AND name>?)"),
     (
         SQL.get("find_done", "AND state = 6 AND state <> 3"),
         f"SEARCH {DONE} USING INDEX holdfast_done_other (ns=? AND state=?)",
@@ -199,3 +208,27 @@ async def test_many_parked_jobs_do_not_make_sqlite_think_again(tmp_path: Path) -
     for sql, step in PLANS:
         if "holdfast_job_parked" in step or sql in (SQL.claim(1), SQL.get("candidates"), SQL.get("peek")):
             assert step in await plan(tmp_path, sql)
+
+
+async def test_looking_at_queues_costs_no_more_with_more_jobs(tmp_path: Path) -> None:
+    await store_at(tmp_path).migrations.apply()
+    statement = SQL.get("queues")
+    row = "INSERT INTO holdfast_job (ns, id, task, queue, priority, due, rank, ready, created)"
+    with closing(sqlite3.connect(file_of(tmp_path))) as connection:
+        steps: list[int] = []
+        for first, last in ((0, 100), (100, 4_000)):
+            jobs = ((str(n), f"q{n % 2}", n % 3, n, n, n % 5 != 0) for n in range(first, last))
+            connection.executemany(f"{row} VALUES (1, ?, 't', ?, ?, ?, ?, ?, 5)", jobs)
+            done = 0
+
+            def step() -> int:
+                nonlocal done
+                done += 1
+                return 0
+
+            connection.set_progress_handler(step, 1)
+            given = {"ns": 1, "now": 10_000}
+            connection.execute(statement.sql, [given[name] for name in statement.names]).fetchall()
+            connection.set_progress_handler(None, 0)
+            steps.append(done)
+    assert steps[1] < 1.5 * steps[0]

@@ -5,9 +5,10 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from holdfast.model.report import BOUNDS, OTHER
 from holdfast.telemetry.catalogue import CATALOGUE
 from holdfast.telemetry.exposition import render
-from holdfast.telemetry.instruments import BOUNDS, MOST_SERIES, OTHER, Definition, Family, Histogram, Numbers
+from holdfast.telemetry.instruments import MOST_SERIES, Definition, Family, Histogram, Numbers
 from tests.docs.page import ROOT
 
 ROW = re.compile(

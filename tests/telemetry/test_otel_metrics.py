@@ -6,8 +6,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
 from holdfast import Holdfast
+from holdfast.model.report import BOUNDS
 from holdfast.telemetry.catalogue import CATALOGUE
-from holdfast.telemetry.instruments import BOUNDS
 from holdfast.telemetry.metrics import Metrics
 from holdfast.telemetry.otel import OpenTelemetryMetrics, name_of
 from tests.telemetry.test_metrics import read

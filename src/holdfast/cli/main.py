@@ -25,6 +25,7 @@ from holdfast.cli.health import health
 from holdfast.cli.jobs import jobs, why
 from holdfast.cli.leader import leader
 from holdfast.cli.limits import limits
+from holdfast.cli.locks import locks
 from holdfast.cli.migrate import migrate
 from holdfast.cli.partitions import partitions
 from holdfast.cli.queues import queues, stats, workers
@@ -107,6 +108,7 @@ for command in (
     jobs,
     leader,
     limits,
+    locks,
     migrate,
     partitions,
     queues,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -10,15 +9,16 @@ from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 from holdfast.engine.emitter import Emitter
-from holdfast.engine.hindrance import hindrance
 from holdfast.engine.ids import new_id, new_ids
 from holdfast.engine.leader import LeaderInfo, who_leads
+from holdfast.engine.lock_list import held_locks
 from holdfast.engine.locks import Locks
 from holdfast.engine.notices import Notices
 from holdfast.engine.partition import placing
 from holdfast.engine.partition_enqueuer import make_enqueuer
 from holdfast.engine.results import Results
 from holdfast.engine.tracing import following
+from holdfast.engine.why import why
 from holdfast.model.errors import (
     IdConflict,
     InvalidJob,
@@ -28,12 +28,12 @@ from holdfast.model.errors import (
     VersionConflict,
 )
 from holdfast.model.events import Event, NewEvent, check_event
-from holdfast.model.explanation import Explanation, Surroundings, explain
+from holdfast.model.explanation import Explanation
 from holdfast.model.job import Attempt, Job, ResultSource
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
 from holdfast.model.names import check_id, check_name, known_id
 from holdfast.model.options import NO_OPTIONS, Options
-from holdfast.model.overview import Stats, WorkerInfo
+from holdfast.model.overview import LockInfo, Stats, WorkerInfo
 from holdfast.model.records import Added, Edit, JobRecord, NewJob, Query
 from holdfast.model.settings import Settings
 from holdfast.model.task import Call, Registry, check_calls
@@ -41,6 +41,9 @@ from holdfast.model.timing import Seconds, instant, micros
 from holdfast.store import Session
 
 MOST_FOUND = 1_000
+MOST_COUNTED = 5_000
+"""So many waiting jobs are counted one by one where they need not be exact."""
+
 _TRIES = 20
 _make_job = Job[Any].from_record
 X = TypeVar("X")
@@ -55,11 +58,6 @@ def _new_jobs(calls: Sequence[Call]) -> list[NewJob]:
 
 def _parted(whole: Sequence[X], size: int) -> Iterable[list[X]]:
     return (list(whole[start : start + size]) for start in range(0, len(whole), size))
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970 by this machine: good enough to word an explanation, and nothing else."""
-    return time.time_ns() // 1_000
 
 
 class CancelAnswer(StrEnum):
@@ -90,7 +88,6 @@ class Client:
         *,
         locks: Locks,
         notices: Notices | None = None,
-        clock: Callable[[], int] = wall_clock,
         source: ResultSource[Any] | None = None,
     ) -> None:
         self.session = session
@@ -100,7 +97,7 @@ class Client:
         self.notices = notices
         self._source: ResultSource[Any] = source or self.results
         self._jobs = session.jobs
-        self._clock = clock
+        self._registry = registry
         self._emitter = Emitter(session.events, settings.enqueue_timeout_seconds)
         self._place = placing(session)
         self._enqueuer = make_enqueuer(
@@ -235,8 +232,9 @@ class Client:
         page.cursor = records[-1].id if len(records) == limit else None
         return page
 
-    async def stats(self) -> Stats:
-        return Stats.of(await self._jobs.count())
+    async def stats(self, *, exact: bool = False) -> Stats:
+        """How many jobs there are. Unless `exact`, a store may estimate what it has too many of to count."""
+        return Stats.of(await self._jobs.count(None if exact else MOST_COUNTED))
 
     async def workers(self) -> list[WorkerInfo]:
         return [WorkerInfo.from_record(record) for record in await self.session.fleet.workers()]
@@ -244,6 +242,10 @@ class Client:
     async def leader(self) -> LeaderInfo | None:
         """Who fires schedules now; None while nobody does."""
         return await who_leads(self.session.locks)
+
+    async def held_locks(self, limit: int = 100, after: str | None = None) -> list[LockInfo]:
+        """Locks that are held now, by name, Holdfast's own among them; the next page is behind the last."""
+        return await held_locks(self.session, limit, after)
 
     async def history(self, job_id: JobId) -> list[Attempt]:
         """Ended attempts, oldest first; empty for a job that is not there."""
@@ -255,15 +257,7 @@ class Client:
     async def explain(self, job_id: JobId) -> Explanation:
         """Why the job is not running, or what became of it."""
         record = await self._find_record(job_id)
-        fleet = self.session.fleet
-        around = Surroundings(
-            workers=await fleet.workers(),
-            queues=await fleet.queues(),
-            counts=await self._jobs.count(),
-            now=self._clock(),
-            hindrance=None if record is None else await hindrance(self.session, record),
-        )
-        return explain(str(job_id), record, around)
+        return await why(self.session, self._registry, self.settings, str(job_id), record)
 
     async def cancel(self, job_id: JobId) -> CancelAnswer:
         """Cancels a waiting job at once; asks the holder of a leased one to stop."""

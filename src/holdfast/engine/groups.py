@@ -9,7 +9,8 @@ from holdfast.engine.client import MOST_FOUND, Client, JobId, Page
 from holdfast.model.errors import Conflict, JobGone
 from holdfast.model.lifecycle import State
 from holdfast.model.names import check_name
-from holdfast.model.overview import Counts, QueueInfo, Stats
+from holdfast.model.overview import Counts, QueueInfo
+from holdfast.model.records import QueueRecord
 
 _AT_ONCE = 50
 
@@ -26,15 +27,18 @@ class Queues:
     async def resume(self, queue: str) -> None:
         await self._client().session.fleet.resume(check_name(queue, "queue"))
 
-    async def list(self) -> list[QueueInfo]:
-        """Queues that have jobs or were ever paused, by name."""
+    async def list(self, *, exact: bool = False) -> list[QueueInfo]:
+        """Queues that have jobs or were ever paused, by name, with counts as `stats` gives them."""
         client = self._client()
-        paused = {record.name: record.paused for record in await client.session.fleet.queues()}
-        counts = Stats.of(await client.session.jobs.count()).by_queue
+        known = {record.name: record for record in await client.session.fleet.queues()}
+        counts = (await client.stats(exact=exact)).by_queue
         none = Counts.of(())
         return [
-            QueueInfo(name=name, paused=paused.get(name, False), counts=counts.get(name, none))
-            for name in sorted({*paused, *counts})
+            QueueInfo.of(
+                known.get(name) or QueueRecord(name=name, paused=False),
+                counts.get(name, none),
+            )
+            for name in sorted({*known, *counts})
         ]
 
 

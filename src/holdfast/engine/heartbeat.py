@@ -16,7 +16,9 @@ from holdfast.engine.hold import Hold, now
 from holdfast.engine.janitor import Janitor
 from holdfast.engine.keeper import Keeper
 from holdfast.engine.notices import Notices
+from holdfast.engine.telling import tell
 from holdfast.model.outcome import Stop
+from holdfast.model.report import WorkerReport
 from holdfast.model.settings import Settings
 from holdfast.store import Session, Store
 
@@ -30,7 +32,8 @@ class Heartbeat:
     """One thread that extends every held lease in time.
 
     `tell` is called on this thread and must only hand over to the worker's loop. `died` is called on that
-    loop when the thread ends though nobody stopped it: without it no lease can be kept.
+    loop when the thread ends though nobody stopped it: without it no lease can be kept. `report` is called on
+    this thread, too.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Heartbeat:
         holds: Callable[[], Sequence[Hold]],
         tell: Callable[[Hold, Stop], None],
         died: Callable[[], None],
+        report: Callable[[], WorkerReport],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -50,6 +54,7 @@ class Heartbeat:
         self._holds = holds
         self._tell = tell
         self._died = died
+        self._report = report
         self._owner = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._owner.create_future()
         self._ended = asyncio.Event()
@@ -121,7 +126,10 @@ class Heartbeat:
             keeper = Keeper(session, self._settings, self._worker, self._notices, self._holds, self._tell)
             janitor = Janitor(session, self._worker, self._settings, self._notices, keeper.keys)
             _call(self._owner, self._begun)
-            chores = [asyncio.create_task(janitor.sweep())]
+            chores = [
+                asyncio.create_task(janitor.sweep()),
+                asyncio.create_task(tell(session.fleet, self._worker, self._settings, self._report)),
+            ]
             if self._settings.leader_candidate:
                 chores.append(asyncio.create_task(self._stand(session)))
             try:

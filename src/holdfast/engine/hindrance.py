@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.model.explanation import Hindrance
-from holdfast.model.flow import AFTER, LimitRecord, Scope, Usage
+from holdfast.model.explanation import Hindrance, paused
+from holdfast.model.flow import AFTER, NO_FLOW, SEQUENCE, LimitRecord, Scope, Usage, gate
 from holdfast.model.lifecycle import WAITING, State
 from holdfast.model.limits import said
 from holdfast.model.records import JobRecord
-from holdfast.model.timing import SECOND
+from holdfast.model.timing import SECOND, moment
 from holdfast.store import FlowStore, Session
 
 _SHOWN, _LOOKED_AT = 3, 100
@@ -15,18 +15,21 @@ _PAGE, _PAGES = 1_000, 5
 
 
 async def hindrance(session: Session, record: JobRecord) -> Hindrance | None:
-    """Why the job was passed over when it was last looked at; None if it was not."""
-    flow = record.flow
-    if flow is None or record.state not in WAITING:
+    """Why the job was passed over when it was last looked at, or would be now; None if nothing is known."""
+    if record.state not in WAITING:
         return None
-    if flow.parked is None:
-        return _doomed(flow.unmet) if flow.unmet and not flow.after_any else None
+    flow = NO_FLOW if record.flow is None else record.flow
     if flow.parked == AFTER:
         return await _others(session, record)
-    kind, _, name = flow.parked.partition(":")
-    if kind == "sequence":
-        return await _turn(session, name)
-    return await _limit(session.flow, Scope(kind), name, record)
+    if flow.parked is not None and flow.parked.startswith(SEQUENCE):
+        return await _turn(session, flow.parked.removeprefix(SEQUENCE))
+    limits = await session.flow.limits()
+    if flow.parked is not None:
+        kind, _, name = flow.parked.partition(":")
+        return await _limit(session.flow, limits, Scope(kind), name, record)
+    return await _closed(session.flow, limits, record) or (
+        _doomed(flow.unmet) if flow.unmet and not flow.after_any else None
+    )
 
 
 def _doomed(unmet: int) -> Hindrance:
@@ -36,11 +39,30 @@ def _doomed(unmet: int) -> Hindrance:
     )
 
 
-async def _limit(flow: FlowStore, scope: Scope, name: str, record: JobRecord) -> Hindrance:
-    limit = _limit_of(await flow.limits(), scope, name, record.task)
-    [usage] = await flow.usage([f"{scope}:{name}"])
+async def _closed(flow: FlowStore, limits: list[LimitRecord], record: JobRecord) -> Hindrance | None:
+    """The gate that no claim would let the job through, though none has met it there yet."""
+    key = None if record.flow is None else record.flow.limit_key
+    for scope, name in ((Scope.QUEUE, record.queue), (Scope.TASK, record.task), (Scope.KEY, key)):
+        limit = None if name is None else _limit_of(limits, scope, name, record.task)
+        if name is None or limit is None:
+            continue
+        if not limit.paused:
+            if limit.concurrency is None:
+                continue
+            [usage] = await flow.usage([gate(scope, name)])
+            if usage.running < limit.concurrency:
+                continue
+        return await _limit(flow, limits, scope, name, record)
+    return None
+
+
+async def _limit(
+    flow: FlowStore, limits: list[LimitRecord], scope: Scope, name: str, record: JobRecord
+) -> Hindrance:
+    limit = _limit_of(limits, scope, name, record.task)
+    [usage] = await flow.usage([gate(scope, name)])
     facts: dict[str, object] = {
-        "limited_by": f"{scope}:{name}",
+        "limited_by": gate(scope, name),
         "running": usage.running,
         "parked": usage.parked,
     }
@@ -50,7 +72,9 @@ async def _limit(flow: FlowStore, scope: Scope, name: str, record: JobRecord) ->
             facts,
         )
     if limit.paused:
-        return Hindrance(f"{scope} {name!r} is paused", facts)
+        since = limit.paused_since
+        facts["paused_since"] = None if since is None else moment(since)
+        return Hindrance(paused(f"{scope} {name!r}", since), facts)
     return Hindrance(f"{scope} {name!r} may have {_allowance(limit, usage)}; {_line(usage.parked)}", facts)
 
 

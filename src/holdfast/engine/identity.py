@@ -13,14 +13,21 @@ from holdfast.model.records import WorkerRecord
 RELEASE = "0.1"
 
 
+def process_name() -> str:
+    """This process, as operators are told of it: its host and its number there."""
+    return f"{_host()}-{os.getpid()}"
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:64] or "host"
+
+
 def worker_record(queues: tuple[str, ...], tasks: Iterable[str], concurrency: int) -> WorkerRecord:
     """A new identity: host, process and a random part, so that no two workers ever share one."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:64] or "host"
-    pid = os.getpid()
     return WorkerRecord(
-        id=f"{host}-{pid}-{secrets.token_hex(4)}",
-        host=host,
-        pid=pid,
+        id=f"{process_name()}-{secrets.token_hex(4)}",
+        host=_host(),
+        pid=os.getpid(),
         queues=queues,
         tasks=tuple(sorted(tasks)),
         concurrency=concurrency,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.engine.account import Account
 from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.notices import Notices
 from holdfast.engine.tracing import settled
@@ -39,6 +40,7 @@ class Ledger:
         notices: Notices,
         results: Results | None,
         hurry: Callable[[], None],
+        account: Account,
     ) -> None:
         self._registry = registry
         self._timing = settings.timing
@@ -46,6 +48,7 @@ class Ledger:
         self._notices = notices
         self._results = results
         self._hurry = hurry
+        self._account = account
         self._holds: dict[tuple[str, int], Hold] = {}
 
     def __len__(self) -> int:
@@ -61,6 +64,7 @@ class Ledger:
     def take(self, records: list[JobRecord], sent: float) -> list[Hold]:
         """Takes claimed jobs in hand, if their task is known here. `sent` is when the claim left."""
         taken: list[Hold] = []
+        self._account.claimed(records)
         for record in records:
             definition = self._registry.find(record.task)
             if definition is None:
@@ -82,6 +86,8 @@ class Ledger:
         record = hold.record
         if verdict is Verdict.ACCEPTED:
             record.state = move.path[-1]
+            if move.outcome is not None:
+                self._account.ended(record.queue, move.outcome)
             if self._results is not None and record.state in FINISHED:
                 record.result, record.reason, record.error = move.result, move.reason, move.error
                 self._tell(self._results, record)
@@ -99,6 +105,7 @@ class Ledger:
     def settle_committed(self, hold: Hold, record: JobRecord) -> None:
         """Lets go of an attempt that committed its own completion."""
         self.drop(hold)
+        self._account.ended(record.queue, Ending.SUCCESS)
         if self._results is not None:
             self._tell(self._results, record)
         if hold.span is not None:

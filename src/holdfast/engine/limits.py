@@ -129,7 +129,9 @@ async def declare(flow: FlowStore, limits: Sequence[LimitRecord]) -> None:
 
 
 def _as_paused(limit: LimitRecord, known: LimitRecord | None) -> LimitRecord:
-    return limit if known is None else replace(limit, paused=known.paused)
+    if known is None:
+        return limit
+    return replace(limit, paused=known.paused, paused_since=known.paused_since)
 
 
 def _target(queue: str | None, task: str | None, key: str | None, each_key: bool) -> Target:

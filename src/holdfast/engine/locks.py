@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.engine.hold import now
+from holdfast.engine.identity import process_name
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
 from holdfast.engine.lock_renewer import Renewer
@@ -57,11 +58,11 @@ class Locks:
     ) -> Grant:
         """Waits in line for the lock; LockTimeout if it takes longer than `wait`.
 
-        `holder` is what others are told of who holds it.
+        `holder` is what others are told of who holds it, by default this process.
         """
         name, length, most = check_lock_name(name), check_ttl(ttl), check_wait(wait)
         place = 0 if most == 0 else place_of(length)
-        owner = f"{holder}/{secrets.token_hex(12)}" if holder else secrets.token_hex(12)
+        owner = f"{holder or process_name()}/{secrets.token_hex(12)}"
         wish = LockWish(name=name, owner=owner, ttl=length, place=place)
         asking = _Asking(self._store, wish)
         began = now()

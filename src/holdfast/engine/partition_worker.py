@@ -15,6 +15,7 @@ from holdfast.engine.worker import DONE, FAILED, Serve, Worker
 from holdfast.model.errors import StoreError
 from holdfast.model.health import Health, any_well
 from holdfast.model.records import JobRecord
+from holdfast.model.report import WorkerReport, merged
 from holdfast.store import Store
 from holdfast.store.partitions import Partitioned
 
@@ -57,6 +58,10 @@ class PartitionedWorker(Worker):
         if not servers:
             return super().health()
         return any_well({f"partition {name}": server.health() for name, server in [*servers.items()]})
+
+    def report(self) -> WorkerReport:
+        servers = list((self._servers or {}).values())
+        return merged(server.report() for server in servers) if servers else super().report()
 
     def stop(self, grace: float | None = None) -> None:
         if self._servers is None:

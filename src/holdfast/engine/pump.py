@@ -168,6 +168,12 @@ class Pump:
         """Whether code of a handler still runs, or the store has not heard of everything."""
         return bool(self.slots.stuck) or self._has_given_up
 
+    @property
+    def is_claiming(self) -> bool:
+        """Whether it asks for work when it has room. From any thread."""
+        is_unsettled = self._first.is_unsettled or self._second.is_unsettled
+        return self._registration.holds and not (self.is_stopping or is_unsettled)
+
     def fail(self) -> None:
         """Ends at once, because this worker can do no good any more."""
         self.has_failed = True
@@ -184,10 +190,7 @@ class Pump:
             log.debug("wake-up after the end", extra={"fields": {"worker": self._worker.id}})
 
     def tell_from_thread(self, hold: Hold, stop: Stop) -> None:
-        """Tells an attempt to stop, from any thread.
-
-        The handler sees it at once, even if the loop is blocked.
-        """
+        """Tells an attempt to stop, from any thread; the handler sees it even if the loop is blocked."""
         if hold.ended or hold.stop is not None:
             return
         hold.stop = stop
@@ -344,9 +347,8 @@ class Pump:
 
     def _give_up(self) -> None:
         """Ends without the store, if it has not answered by now: the leases will expire."""
-        log.error(
-            "ending before the store heard of everything", extra={"fields": {"worker": self._worker.id}}
-        )
+        fields = {"worker": self._worker.id}
+        log.error("ending before the store heard of everything", extra={"fields": fields})
         self.was_cut_short = self._has_given_up = True
         self._first.give_up()
         self._kick.set()
@@ -391,8 +393,7 @@ class Pump:
             return False
         if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
             return False
-        may_claim = not self.is_stopping and self._registration.holds
-        has_room = slots.free > slots.waiting + slots.asked
-        if self._standing.is_to_end:
+        if self._outbox or self._standing.is_to_end:
             return True
-        return bool(self._outbox) or (self._appetite.hungry and may_claim and has_room)
+        has_room = slots.free > slots.waiting + slots.asked
+        return self._appetite.hungry and not self.is_stopping and self._registration.holds and has_room

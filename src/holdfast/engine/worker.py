@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from holdfast.engine.account import Account
 from holdfast.engine.consumers import Consumers
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hold import Hold, now
@@ -26,10 +27,12 @@ from holdfast.engine.runner import Runner
 from holdfast.engine.shares import followed, learning
 from holdfast.engine.signals import listening
 from holdfast.engine.slots import Slots
+from holdfast.engine.telling import stands
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.health import Health, Phase, Vitals, judge
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord
+from holdfast.model.report import WorkerReport
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Rotating, Strategy
 from holdfast.model.subscription import Subscription
@@ -91,6 +94,7 @@ class Worker:
         self._is_running = self._has_run = self._is_wedged = False
         self._starting: asyncio.Timeout | None = None
         self._outage: Outage | None = None
+        self._account = Account()
         self._ledger: Ledger | None = None
         self._pump: Pump | None = None
         self._consumers: Consumers | None = None
@@ -125,6 +129,10 @@ class Worker:
             slots=pump.slots.concurrency,
             stuck=len(pump.slots.stuck),
         )
+
+    def report(self) -> WorkerReport:
+        """How it stands now, as it tells the store. From any thread."""
+        return stands(self._pump, self._account, self._settings.concurrency)
 
     async def run(self, *, until_idle: bool = False) -> int:
         """Serves until stopped, or with `until_idle` until nothing that is due is left; gives the exit code.
@@ -187,6 +195,7 @@ class Worker:
         record = worker_record(self._queues, self._registry.names, self._settings.concurrency)
         self.record = record if self._has_run else msgspec.structs.replace(record, id=self.record.id)
         self._is_running = self._has_run = True
+        self._account = Account()
         self.exit_code = DONE
         self._signal = None
         self._was_stopped = False
@@ -223,7 +232,9 @@ class Worker:
         )
 
         def make_pump() -> Pump:
-            self._ledger = Ledger(self._registry, settings, notices, self._results, heartbeat.look)
+            self._ledger = Ledger(
+                self._registry, settings, notices, self._results, heartbeat.look, self._account
+            )
             pump = Pump(
                 session,
                 self.record,
@@ -259,6 +270,7 @@ class Worker:
             self._held,
             self._tell_from_heartbeat,
             self._heartbeat_died,
+            self.report,
         )
         stack.push_async_callback(heartbeat.stop)
         await heartbeat.start()

@@ -30,8 +30,9 @@ class LimitRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     At most `concurrency` jobs are leased at once. Of `rate` jobs in each `period` the claims are apart by
     period / rate, rounded up to a microsecond; `burst` of them may come at once after so long a pause. While
-    it is `paused`, none is claimed. `weight` is the share of a queue among queues, or of a fair key among the
-    keys of its queue. One that is `declared` was written in code, and gives way to one that was set.
+    it is `paused`, none is claimed; `paused_since` is when that began, which the store says. `weight` is the
+    share of a queue among queues, or of a fair key among the keys of its queue. One that is `declared` was
+    written in code, and gives way to one that was set.
     """
 
     scope: Scope
@@ -43,6 +44,7 @@ class LimitRecord(msgspec.Struct, kw_only=True, frozen=True):
     paused: bool = False
     weight: float = 1.0
     declared: bool = False
+    paused_since: int | None = None
 
     @property
     def holds_back(self) -> bool:

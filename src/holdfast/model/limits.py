@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.flow import LimitRecord, Scope
-from holdfast.model.timing import SECOND, Seconds, micros
+from holdfast.model.timing import SECOND, Seconds, micros, moment
 
 MOST = 2**31 - 1
 
@@ -76,6 +77,7 @@ class LimitInfo:
     declared: bool
     running: int | None
     waiting: int | None
+    paused_since: datetime | None = None
 
     @classmethod
     def of(cls, record: LimitRecord, running: int | None, waiting: int | None) -> LimitInfo:
@@ -91,6 +93,7 @@ class LimitInfo:
             declared=record.declared and (record.concurrency is not None or record.rate is not None),
             running=running,
             waiting=waiting,
+            paused_since=None if record.paused_since is None else moment(record.paused_since),
         )
 
 

@@ -11,6 +11,9 @@ from holdfast.model.timing import SECOND, Seconds
 DEFAULT_TTL = 30.0
 SHORTEST, LONGEST = SECOND // 10, 86_400 * SECOND
 LONGEST_PLACE = 10 * SECOND
+INTERNAL = "holdfast."
+"""What the names of Holdfast's own locks begin with."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/+=-]{0,199}", re.ASCII)
 
 
@@ -23,6 +26,11 @@ def check_lock_name(value: object) -> str:
         f"{ascii(value)[:60]} is not a valid name; use 1 to 200 ASCII letters, digits and _ . : @ / + = - "
         "(not starting with a sign)",
     )
+
+
+def is_internal(name: str) -> bool:
+    """Whether a lock is one of Holdfast's own: held for as long as a process lives, and waited for so."""
+    return name.startswith(INTERNAL)
 
 
 def check_ttl(value: Seconds) -> int:

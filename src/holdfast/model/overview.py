@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
 from holdfast.model.lifecycle import LEASED, WAITING, State
-from holdfast.model.records import QueueCount, WorkerRecord
-from holdfast.model.timing import moment
+from holdfast.model.locking import is_internal
+from holdfast.model.records import HeldLock, QueueCount, QueueRecord, WorkerRecord
+from holdfast.model.report import WorkerReport, decode_report
+from holdfast.model.timing import SECOND, moment
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many jobs: by state, and in the six groups of a dashboard.
+    """How many jobs: by state, and in the six groups of a dashboard. Unless `exact`, estimated where many.
 
     `queued` is due now, `scheduled` due later, `in_progress` claimed or running, `failed` failed or dlq. Of
     those queued, `parked` are held back by a limit, a sequence, or other jobs.
@@ -28,12 +30,15 @@ class Counts:
     failed: int
     cancelled: int
     parked: int
+    exact: bool = True
 
     @classmethod
     def of(cls, counts: Iterable[QueueCount]) -> Self:
         by_state = dict.fromkeys(State, 0)
         due = parked = 0
+        exact = True
         for each in counts:
+            exact = exact and each.exact
             by_state[each.state] += each.count
             due += each.due + each.parked
             parked += each.parked
@@ -46,6 +51,7 @@ class Counts:
             failed=by_state[State.FAILED] + by_state[State.DLQ],
             cancelled=by_state[State.CANCELLED],
             parked=parked,
+            exact=exact,
         )
 
 
@@ -53,7 +59,7 @@ class Counts:
 class Stats(Counts):
     """The counts of all jobs, and of each queue."""
 
-    by_queue: Mapping[str, Counts]
+    by_queue: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
 
     @classmethod
     def of(cls, counts: Iterable[QueueCount]) -> Self:
@@ -69,13 +75,18 @@ class Stats(Counts):
             failed=total.failed,
             cancelled=total.cancelled,
             parked=total.parked,
+            exact=total.exact,
             by_queue={queue: Counts.of(each for each in counts if each.queue == queue) for queue in queues},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """A queue: whether it is paused, and its jobs."""
+    """A queue: whether it is paused, and its jobs.
+
+    `oldest` is for how many seconds those have waited at most that come first in their priority; None if none
+    waits. What a limit, a sequence or other jobs hold back is `parked`, and does not count there.
+    """
 
     name: str
     paused: bool
@@ -83,10 +94,20 @@ class QueueInfo:
     paused_since: datetime | None = None
     oldest: float | None = None
 
+    @classmethod
+    def of(cls, record: QueueRecord, counts: Counts) -> QueueInfo:
+        return cls(
+            name=record.name,
+            paused=record.paused,
+            counts=counts,
+            paused_since=None if record.paused_since is None else moment(record.paused_since),
+            oldest=None if record.oldest is None else record.oldest / SECOND,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker, as it last told."""
+    """A worker, as it last told; `report` is how it stood a few seconds ago, None if it has not told yet."""
 
     id: str
     host: str
@@ -98,6 +119,7 @@ class WorkerInfo:
     started: datetime
     seen: datetime
     live: bool
+    report: WorkerReport | None = None
 
     @classmethod
     def from_record(cls, record: WorkerRecord) -> WorkerInfo:
@@ -112,4 +134,34 @@ class WorkerInfo:
             started=moment(record.started),
             seen=moment(record.seen),
             live=record.live,
+            report=None if record.report is None else decode_report(record.report, record.reported),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that is held: by whom, under which token, and for how many seconds unless it is renewed.
+
+    So many `waiters` stand in line for it. One that is `internal` is Holdfast's own, such as the leader's; it
+    may be held in each `partition`, if there are several.
+    """
+
+    name: str
+    owner: str
+    token: int
+    left: float
+    waiters: int
+    internal: bool
+    partition: str | None = None
+
+    @classmethod
+    def from_record(cls, record: HeldLock, partition: str | None = None) -> LockInfo:
+        return cls(
+            name=record.name,
+            owner=record.owner.rpartition("/")[0] or record.owner,
+            token=record.token,
+            left=record.left / SECOND,
+            waiters=record.waiters,
+            internal=is_internal(record.name),
+            partition=partition,
         )

@@ -304,6 +304,7 @@ class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
     """How many jobs of a queue are in a state.
 
     Of those that wait, `due` are ready now, and `parked` are held back by a limit, a sequence, or other jobs.
+    One that is not `exact` is an estimate.
     """
 
     queue: str
@@ -311,10 +312,14 @@ class QueueCount(msgspec.Struct, kw_only=True, frozen=True):
     count: int
     due: int = 0
     parked: int = 0
+    exact: bool = True
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):
-    """A worker as it registers: who it is, what it serves, which tasks it knows."""
+    """A worker as it registers: who it is, what it serves, which tasks it knows.
+
+    `report` is the last that it told with a beat, and `reported` when; None and 0 if it never did.
+    """
 
     id: str
     host: str
@@ -326,13 +331,17 @@ class WorkerRecord(msgspec.Struct, kw_only=True, frozen=True):
     started: int = 0
     seen: int = 0
     live: bool = True
+    report: bytes | None = None
+    reported: int = 0
 
 
 class QueueRecord(msgspec.Struct, kw_only=True, frozen=True):
-    """A queue and whether it is paused."""
+    """A queue: whether it is paused, since when, and how long the first of its jobs have waited at most."""
 
     name: str
     paused: bool
+    paused_since: int | None = None
+    oldest: int | None = None
 
 
 class LockWish(msgspec.Struct, kw_only=True, frozen=True):
@@ -361,6 +370,16 @@ class LockHolder(msgspec.Struct, kw_only=True, frozen=True):
     owner: str
     token: int
     left: int
+
+
+class HeldLock(msgspec.Struct, kw_only=True, frozen=True):
+    """A lock that is held, as `LockHolder` tells it, and how many stand in line for it."""
+
+    name: str
+    owner: str
+    token: int
+    left: int
+    waiters: int
 
 
 class LockHold(msgspec.Struct, kw_only=True, frozen=True):

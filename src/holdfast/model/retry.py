@@ -171,6 +171,13 @@ class Custom:
         return None if after is None else Again(seconds(after))
 
 
+def most_retries(strategy: RetryStrategy) -> int | None:
+    """How many retries it allows; None if that is not known, or without limit."""
+    if isinstance(strategy, Never):
+        return 0
+    return strategy.max_retries if isinstance(strategy, _Bounded) else None
+
+
 _decoder: msgspec.json.Decoder[Storable] = msgspec.json.Decoder(Storable)
 
 

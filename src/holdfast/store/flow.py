@@ -47,7 +47,8 @@ class FlowStore(Protocol):
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         """Stores limits, each in the place of the one with its scope and name.
 
-        One that is declared replaces none that is not.
+        One that is declared replaces none that is not. `paused_since` is the store's now for one that is
+        paused and was not before, that of the one before if it was paused too, else None.
         """
         ...
 

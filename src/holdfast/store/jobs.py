@@ -121,8 +121,12 @@ class JobStore(Protocol):
         """Jobs that match, by id, highest first."""
         ...
 
-    async def count(self) -> list[QueueCount]:
-        """Counts by queue and state, where there are any, without reading finished jobs one by one."""
+    async def count(self, most: int | None = None) -> list[QueueCount]:
+        """Counts by queue and state, where there are any, without reading finished jobs one by one.
+
+        With `most`, no more than about so many need be counted one by one: what is beyond that may be
+        estimated, and is then told as not `exact`. Queues with few jobs are counted in any case.
+        """
         ...
 
     async def history(self, job_id: str) -> list[AttemptRecord]:

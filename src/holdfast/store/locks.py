@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 
 
 class LockStore(Protocol):
@@ -46,6 +46,13 @@ class LockStore(Protocol):
 
     async def holder(self, name: str) -> LockHolder | None:
         """Who holds the lock now; None if it is free."""
+        ...
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        """Up to `limit` of the locks that are held now, by name in the order of code points, behind `after`.
+
+        Cheap with many locks.
+        """
         ...
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from holdfast.telemetry.instruments import BOUNDS, Distribution, Family, Labels
+from holdfast.model.report import BOUNDS
+from holdfast.telemetry.instruments import Distribution, Family, Labels
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """What an HTTP answer with this text says that it is."""

@@ -10,35 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.model.report import BOUNDS, OTHER
+
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
 
-BOUNDS = (
-    0.001,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    1800.0,
-    3600.0,
-)
-"""Upper bounds of the histograms, in seconds: from a handler that does nothing to one that takes an hour."""
-
 MOST_SERIES = 500
 """So many sets of labels does one instrument tell apart."""
-
-OTHER = "(other)"
-"""Stands for every label of the rest. No task, queue, topic or group can be called so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,9 @@ from holdfast.model.events import EventRecord, NewEvent
 from holdfast.model.headers import Carrier, carried
 from holdfast.model.outcome import Failed, Outcome
 from holdfast.model.records import Added, JobRecord, NewJob
+from holdfast.model.report import BOUNDS
 from holdfast.telemetry.catalogue import CATALOGUE
-from holdfast.telemetry.instruments import BOUNDS, Definition, Distribution, Family, Labels
+from holdfast.telemetry.instruments import Definition, Distribution, Family, Labels
 from holdfast.telemetry.metrics import Metrics
 
 SCOPE = "holdfast"

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.engine.leader import LEADER
 from holdfast.engine.notices import Notice
 from holdfast.model.lifecycle import Ending, State
+from holdfast.model.locking import is_internal
 from holdfast.model.outcome import Stop
 from holdfast.model.overview import Counts, QueueInfo
 from holdfast.model.records import JobRecord, Move, Verdict
@@ -15,9 +16,6 @@ from holdfast.model.timing import SECOND
 from holdfast.store.circuit import CircuitReport, CircuitState
 from holdfast.telemetry import catalogue as the
 from holdfast.telemetry.instruments import Definition, Family, Histogram, Labels, Numbers
-
-OUR_LOCKS = "holdfast."
-"""Locks with such names are held for as long as a process lives, and waited for just as long."""
 
 Facts = Mapping[str, Any]
 Observer = Callable[[Definition, float, Labels], None]
@@ -227,5 +225,4 @@ def _consumer(facts: Facts) -> tuple[str, str]:
 
 
 def _is_ours(facts: Facts) -> bool:
-    name: str = facts["lock"]
-    return name.startswith(OUR_LOCKS)
+    return is_internal(facts["lock"])

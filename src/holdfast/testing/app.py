@@ -71,7 +71,7 @@ class Testing:
 
     def __enter__(self) -> Self:
         plans = self._app.declared
-        self._opening.use(self._store, self.clock)
+        self._opening.use(self._store)
         for plan in plans:
             self._read(Schedules(self._session).declare(plan))
         return self

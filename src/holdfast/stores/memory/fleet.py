@@ -26,16 +26,22 @@ class MemoryFleet:
         workers = self._shelf.workers
         with self._lock:
             now = self._clock()
-            started = workers[worker.id][0].started if worker.id in workers else now
-            workers[worker.id] = (replace(worker, started=started, seen=now), now + lease)
+            told = replace(worker, started=now, seen=now, report=None, reported=0)
+            if worker.id in workers:
+                known = workers[worker.id][0]
+                told = replace(told, started=known.started, report=known.report, reported=known.reported)
+            workers[worker.id] = (told, now + lease)
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
         workers = self._shelf.workers
         with self._lock:
             if worker_id not in workers:
                 return False
             now = self._clock()
-            workers[worker_id] = (replace(workers[worker_id][0], seen=now), now + lease)
+            worker = replace(workers[worker_id][0], seen=now)
+            if report is not None:
+                worker = replace(worker, report=report, reported=now)
+            workers[worker_id] = (worker, now + lease)
             return True
 
     async def retire(self, worker_id: str) -> None:
@@ -52,22 +58,36 @@ class MemoryFleet:
     async def pause(self, queue: str) -> None:
         with self._lock:
             lane = self._shelf.lane(queue)
-            lane.paused = lane.was_paused = True
+            if lane.paused_since is None:
+                lane.paused_since = self._clock()
+            lane.was_paused = True
 
     async def resume(self, queue: str) -> None:
         with self._lock:
             lane = self._shelf.lanes.get(queue)
             if lane is not None:
-                lane.paused = False
+                lane.paused_since = None
         self._shelf.listeners.wake()
 
     async def queues(self) -> list[QueueRecord]:
         with self._lock:
+            now = self._clock()
             return [
-                QueueRecord(name=queue, paused=lane.paused)
+                QueueRecord(
+                    name=queue,
+                    paused=lane.paused,
+                    paused_since=lane.paused_since,
+                    oldest=self._oldest(lane, now),
+                )
                 for queue, lane in sorted(self._shelf.lanes.items())
                 if lane.was_paused or _has_live(lane)
             ]
+
+    def _oldest(self, lane: Lane, now: int) -> int | None:
+        shelf = self._shelf
+        shelf.promote(lane, now)
+        first = (shelf.jobs[job_id] for job_id in lane.firsts(shelf.entries))
+        return max((now - max(record.due, record.created) for record in first), default=None)
 
 
 def _has_live(lane: Lane) -> bool:

@@ -20,8 +20,9 @@ class MemoryFlow:
 
     async def put(self, limits: Sequence[LimitRecord]) -> None:
         with self._lock:
+            now = self._clock()
             for limit in limits:
-                self._shelf.limits.put(limit)
+                self._shelf.limits.put(limit, now)
         self._shelf.listeners.wake()
 
     async def remove(self, scope: Scope, name: str) -> None:

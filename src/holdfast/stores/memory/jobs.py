@@ -169,7 +169,7 @@ class MemoryJobs:
                 copied(record) for record in nlargest(query.limit, matching, key=lambda record: record.id)
             ]
 
-    async def count(self) -> list[QueueCount]:
+    async def count(self, most: int | None = None) -> list[QueueCount]:
         with self._lock:
             now = self._clock()
             counts: list[QueueCount] = []

@@ -1,6 +1,7 @@
 """One queue: its waiting jobs in the order in which they are served, and its counts."""
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -53,6 +54,11 @@ class Line:
         ranks = (each[1] for each in waiting if each[0] == priority and entries.get(each[2]) is each)
         return min(ranks, default=None)
 
+    def standing(self, entries: dict[str, Entry]) -> Iterator[Ready]:
+        """All that stand in the entries, in no order."""
+        for waiting in (self._run, self._heap):
+            yield from (each for each in waiting if entries.get(each[2]) is each)
+
     def drop_first(self) -> Ready | None:
         """Takes away the first; the one that is then first."""
         run, heap = self._run, self._heap
@@ -77,7 +83,16 @@ class Lane:
     edited or deleted leaves its entry behind, and that is cheaper than taking it out.
     """
 
-    __slots__ = ("counts", "due", "later", "lines", "parked", "paused", "was_paused")
+    __slots__ = (
+        "counts",
+        "due",
+        "has_priorities",
+        "later",
+        "lines",
+        "parked",
+        "paused_since",
+        "was_paused",
+    )
 
     def __init__(self) -> None:
         self.lines: dict[str, Line] = {}
@@ -85,8 +100,25 @@ class Lane:
         self.counts: dict[State, int] = dict.fromkeys(State, 0)
         self.due: dict[State, int] = {State.SCHEDULED: 0, State.RETRY: 0}
         self.parked: dict[State, int] = {State.SCHEDULED: 0, State.RETRY: 0}
-        self.paused = False
+        self.paused_since: int | None = None
         self.was_paused = False
+        self.has_priorities = False
+        """Whether a job with another priority than 0 was ever ready."""
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_since is not None
+
+    def firsts(self, entries: dict[str, Entry]) -> list[str]:
+        """The ready jobs that come first in their priority."""
+        found: dict[int, tuple[int, str]] = {}
+        for line in self.lines.values():
+            head = line.first()
+            is_head_enough = not self.has_priorities and head is not None and entries.get(head[2]) is head
+            for priority, rank, job_id in [head] if is_head_enough and head else line.standing(entries):
+                if priority not in found or (rank, job_id) < found[priority]:
+                    found[priority] = rank, job_id
+        return [job_id for _, job_id in found.values()]
 
     def keep_only(self, entries: dict[str, Entry]) -> None:
         """Drops what was left behind."""

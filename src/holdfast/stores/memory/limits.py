@@ -6,6 +6,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from operator import itemgetter
 
+from msgspec.structs import replace
+
 from holdfast.model.flow import SEQUENCE, LimitRecord, Scope, gate
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
@@ -39,10 +41,11 @@ class Limits:
     def hold_nothing(self) -> bool:
         return not self.of and not self.parked and not self.sequences.order
 
-    def put(self, limit: LimitRecord) -> None:
+    def put(self, limit: LimitRecord, now: int) -> None:
         known = self.of.get((limit.scope, limit.name))
         if known is None or known.declared or not limit.declared:
-            self.of[limit.scope, limit.name] = limit
+            since = now if known is None or known.paused_since is None else known.paused_since
+            self.of[limit.scope, limit.name] = replace(limit, paused_since=since if limit.paused else None)
             self.open.update(self.parked)
 
     def remove(self, scope: Scope, name: str) -> None:

@@ -1,9 +1,10 @@
 """Locks of the memory store."""
 
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from threading import Lock
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.waiters import Waiters
 
 _FEWEST = 1_000
@@ -27,6 +28,10 @@ class LockState:
         """Takes out of the line whose place has ended."""
         for owner in [owner for owner, end in self.line.items() if end <= now]:
             del self.line[owner]
+
+    def told(self, name: str, now: int) -> HeldLock:
+        waiters = sum(now < end for end in self.line.values())
+        return HeldLock(name=name, owner=self.owner, token=self.token, left=self.until - now, waiters=waiters)
 
     def turn(self, now: int) -> str | None:
         """Whose turn it is: the first in line, if the lock is free."""
@@ -84,6 +89,12 @@ class LockShelf:
             return None
         return LockHolder(owner=state.owner, token=state.token, left=state.until - now)
 
+    def held(self, after: str, limit: int, now: int) -> list[HeldLock]:
+        names = nsmallest(
+            limit, (name for name, state in self._locks.items() if name > after and now < state.until)
+        )
+        return [self._locks[name].told(name, now) for name in names]
+
     def release(self, name: str, owner: str, token: int | None, now: int) -> str | None:
         """Frees the lock if it is the owner's; whose turn it is thereby."""
         state = self._locks.get(name)
@@ -133,6 +144,10 @@ class MemoryLocks:
     async def holder(self, name: str) -> LockHolder | None:
         with self._lock:
             return self._shelf.holder(name, self._clock())
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        with self._lock:
+            return self._shelf.held(after, limit, self._clock())
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._shelf.waiters.add(owner, wake)

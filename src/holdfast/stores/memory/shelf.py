@@ -127,6 +127,8 @@ class Shelf:
         ready: Ready = (record.priority, _rank(record), record.id)
         self.entries[record.id] = ready
         lane.due[record.state] += 1
+        if record.priority:
+            lane.has_priorities = True
         line = lane.lines.get(record.task)
         if line is None:
             line = lane.lines[record.task] = Line()

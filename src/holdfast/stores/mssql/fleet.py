@@ -12,29 +12,22 @@ _BEAT = """
     DECLARE @now bigint = holdfast.now_v1();
     UPDATE holdfast.worker SET seen = @now, live_until = @now + ? WHERE ns = ? AND id = ?;
     SELECT @@ROWCOUNT"""
+_REPORT = """
+    DECLARE @now bigint = holdfast.now_v1();
+    UPDATE holdfast.worker SET report = ?, reported = @now, seen = @now, live_until = @now + ?
+    WHERE ns = ? AND id = ?;
+    SELECT @@ROWCOUNT"""
 _RETIRE = "DELETE FROM holdfast.worker WHERE ns = ? AND id = ?"
 _WORKERS = """
     DECLARE @now bigint = holdfast.now_v1();
     SELECT id, host, pid, queues, tasks, concurrency, version, started, seen,
-        CASE WHEN live_until > @now THEN 1 ELSE 0 END,
+        CASE WHEN live_until > @now THEN 1 ELSE 0 END, report, reported,
         CASE WHEN live_until > @now - 86400000000 THEN 1 ELSE 0 END
     FROM holdfast.worker WHERE ns = ? ORDER BY id"""
 _FORGET = "DELETE FROM holdfast.worker WHERE ns = ? AND live_until <= holdfast.now_v1() - 86400000000"
 _PAUSE = "EXEC holdfast.pause_v1 ?, ?"
-_RESUME = "UPDATE holdfast.queue SET paused = 0 WHERE ns = ? AND name = ?"
-# Part by part, because each has a small index of its own.
-_QUEUES = """
-    DECLARE @ns int = ?;
-    SELECT k.name, COALESCE(q.paused, 0)
-    FROM (
-        SELECT queue AS name FROM holdfast.job WHERE ns = @ns AND ready = 1
-        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND ready = 0
-        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND gate IS NOT NULL
-        UNION SELECT queue FROM holdfast.job WHERE ns = @ns AND worker IS NOT NULL
-        UNION SELECT name FROM holdfast.queue WHERE ns = @ns
-    ) AS k
-    LEFT JOIN holdfast.queue AS q ON q.ns = @ns AND q.name = k.name
-    ORDER BY k.name"""
+_RESUME = "UPDATE holdfast.queue SET paused = 0, since = NULL WHERE ns = ? AND name = ?"
+_QUEUES = "EXEC holdfast.queues_v1 ?"
 
 
 class MssqlFleet:
@@ -59,8 +52,9 @@ class MssqlFleet:
             lease,
         )
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
-        known: int = await self._database.value(self._sql(_BEAT), lease, self._ns, stored(worker_id))
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
+        sql, said = (_BEAT, ()) if report is None else (_REPORT, (report,))
+        known: int = await self._database.value(self._sql(sql), *said, lease, self._ns, stored(worker_id))
         return known > 0
 
     async def retire(self, worker_id: str) -> None:
@@ -82,8 +76,24 @@ class MssqlFleet:
                 started=started,
                 seen=seen,
                 live=bool(live),
+                report=report,
+                reported=reported,
             )
-            for name, host, pid, queues, tasks, concurrency, version, started, seen, live, is_kept in rows
+            for (
+                name,
+                host,
+                pid,
+                queues,
+                tasks,
+                concurrency,
+                version,
+                started,
+                seen,
+                live,
+                report,
+                reported,
+                is_kept,
+            ) in rows
             if is_kept
         ]
 
@@ -96,7 +106,10 @@ class MssqlFleet:
 
     async def queues(self) -> list[QueueRecord]:
         rows = await self._database.rows(self._sql(_QUEUES), self._ns)
-        return [QueueRecord(name=told(name), paused=bool(paused)) for name, paused in rows]
+        return [
+            QueueRecord(name=told(name), paused=bool(paused), paused_since=since, oldest=oldest)
+            for name, paused, since, oldest in rows
+        ]
 
     async def _write(self, sql: str, *parameters: str | int) -> None:
         await self._database.execute(self._sql(sql), *parameters, writes=True)

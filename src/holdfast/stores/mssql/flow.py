@@ -22,7 +22,7 @@ _END_PUT = "COMMIT TRANSACTION; SELECT @got;"
 _AT_ONCE = 200
 _REMOVE = "EXEC holdfast.remove_limit_v1 ?, ?, ?"
 _LIMITS = """
-    SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared
+    SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared, since
     FROM holdfast.limits WHERE ns = ?"""
 _USAGE = """
     DECLARE @ns int = ?;
@@ -171,6 +171,7 @@ def _limit(
     paused: object,
     weight: float,
     declared: object,
+    since: int | None,
 ) -> LimitRecord:
     return LimitRecord(
         scope=Scope(scope),
@@ -182,4 +183,5 @@ def _limit(
         paused=bool(paused),
         weight=weight,
         declared=bool(declared),
+        paused_since=since,
     )

@@ -144,7 +144,7 @@ class MssqlJobs:
         sql, args = found(self._queries, self._ns, query)
         return [record(row) for row in await self._database.rows(sql, *args)]
 
-    async def count(self) -> list[QueueCount]:
+    async def count(self, most: int | None = None) -> list[QueueCount]:
         rows = await self._database.rows(self._queries.count, self._ns)
         return [
             QueueCount(queue=told(queue), state=state_of(state), count=count, due=due, parked=parked)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import as_json
@@ -18,6 +18,13 @@ _RELEASE = "EXEC holdfast.lock_release_v1 ?, ?, ?, ?"
 _HOLDER = """
     DECLARE @now bigint = holdfast.now_v1();
     SELECT owner, token, until - @now FROM holdfast.lock WHERE ns = ? AND name = ? AND until > @now"""
+
+_HELD = """
+    DECLARE @ns int = ?;
+    DECLARE @now bigint = holdfast.now_v1();
+    SELECT TOP (?) k.name, k.owner, k.token, k.until - @now, (
+        SELECT COUNT(*) FROM holdfast.lock_line AS l WHERE l.ns = @ns AND l.name = k.name AND l.until > @now)
+    FROM holdfast.lock AS k WHERE k.ns = @ns AND k.name > ? AND k.until > @now ORDER BY k.name"""
 
 
 class MssqlLocks:
@@ -57,6 +64,13 @@ class MssqlLocks:
     async def holder(self, name: str) -> LockHolder | None:
         rows = await self._database.rows(self._sql(_HOLDER), self._ns, name)
         return LockHolder(owner=rows[0][0], token=rows[0][1], left=rows[0][2]) if rows else None
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        rows = await self._database.rows(self._sql(_HELD), self._ns, limit, after)
+        return [
+            HeldLock(name=name, owner=owner, token=token, left=left, waiters=waiters)
+            for name, owner, token, left, waiters in rows
+        ]
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._waiters.add(owner, wake)

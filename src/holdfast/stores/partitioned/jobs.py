@@ -75,9 +75,9 @@ class PartitionedJobs:
         found = [record for _, records in answers for record in records]
         return nlargest(query.limit, found, key=lambda record: record.id)
 
-    async def count(self) -> list[QueueCount]:
+    async def count(self, most: int | None = None) -> list[QueueCount]:
         found: dict[tuple[str, str], QueueCount] = {}
-        for _, counts in await self._crowd.read(lambda branch: branch.jobs.count()):
+        for _, counts in await self._crowd.read(lambda branch: branch.jobs.count(most)):
             for each in counts:
                 key = each.queue, each.state.value
                 known = found.get(key)
@@ -109,6 +109,6 @@ def _sum(one: QueueCount, other: QueueCount) -> QueueCount:
     counted = {
         name: getattr(one, name) + getattr(other, name)
         for name in one.__struct_fields__
-        if isinstance(getattr(one, name), int)
+        if name not in ("queue", "state", "exact")
     }
-    return QueueCount(queue=one.queue, state=one.state, **counted)
+    return QueueCount(queue=one.queue, state=one.state, exact=one.exact and other.exact, **counted)

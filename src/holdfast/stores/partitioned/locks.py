@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.store import LockStore
 from holdfast.stores.partitioned.crowd import Crowd
 
@@ -24,6 +24,9 @@ class PartitionedLocks:
 
     async def holder(self, name: str) -> LockHolder | None:
         return await self._locks.holder(name)
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        return await self._locks.held(after, limit)
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._locks.listen(owner, wake)

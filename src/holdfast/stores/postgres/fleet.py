@@ -29,8 +29,8 @@ class PostgresFleet:
             lease,
         )
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
-        return await self._database.value(self._queries.beat, self._ns, worker_id, lease) is True
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
+        return await self._database.value(self._queries.beat, self._ns, worker_id, lease, report) is True
 
     async def retire(self, worker_id: str) -> None:
         await self._database.value(self._queries.retire, self._ns, worker_id)
@@ -51,8 +51,24 @@ class PostgresFleet:
                 started=started,
                 seen=seen,
                 live=live,
+                report=report,
+                reported=reported,
             )
-            for name, host, pid, queues, tasks, concurrency, version, started, seen, live, is_kept in rows
+            for (
+                name,
+                host,
+                pid,
+                queues,
+                tasks,
+                concurrency,
+                version,
+                started,
+                seen,
+                live,
+                report,
+                reported,
+                is_kept,
+            ) in rows
             if is_kept
         ]
 
@@ -65,4 +81,7 @@ class PostgresFleet:
 
     async def queues(self) -> list[QueueRecord]:
         rows = await self._database.rows(self._queries.queues, self._ns)
-        return [QueueRecord(name=name, paused=paused) for name, paused in rows]
+        return [
+            QueueRecord(name=name, paused=paused, paused_since=since, oldest=oldest)
+            for name, paused, since, oldest in rows
+        ]

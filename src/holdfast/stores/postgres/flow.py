@@ -80,6 +80,7 @@ def _limit(
     paused: bool,
     weight: float,
     declared: bool,
+    since: int | None,
 ) -> LimitRecord:
     return LimitRecord(
         scope=Scope(scope),
@@ -91,4 +92,5 @@ def _limit(
         paused=paused,
         weight=weight,
         declared=declared,
+        paused_since=since,
     )

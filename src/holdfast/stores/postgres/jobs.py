@@ -23,13 +23,14 @@ from holdfast.model.records import (
 from holdfast.stores.bell import Bell
 from holdfast.stores.plain import may_wake
 from holdfast.stores.postgres.adding import answers, arrays, created, fresh_arrays, is_fresh, is_lone, lone
+from holdfast.stores.postgres.counting import count_all, count_some
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.faults import is_taken
 from holdfast.stores.postgres.floors import Floors
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.moving import Batch
 from holdfast.stores.postgres.queries import Queries, found
-from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, rank_of, record, state_of
+from holdfast.stores.postgres.rows import CODES, Told, attempt, claimed, clean, rank_of, record
 
 BUSY: Final = 50
 """A worker that got so many jobs at once will not be idle when it has done them."""
@@ -230,12 +231,10 @@ class PostgresJobs:
         sql, args = found(self._queries, query)
         return [record(row) for row in await self._database.rows(sql, self._ns, *args)]
 
-    async def count(self) -> list[QueueCount]:
-        rows = await self._database.rows(self._queries.count, self._ns)
-        return [
-            QueueCount(queue=queue, state=state_of(state), count=count, due=due, parked=parked)
-            for queue, state, count, due, parked in rows
-        ]
+    async def count(self, most: int | None = None) -> list[QueueCount]:
+        if most is None:
+            return await count_all(self._database, self._queries, self._ns)
+        return await count_some(self._database, self._queries, self._ns, most)
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
         return [attempt(row) for row in await self._database.rows(self._queries.history, self._ns, job_id)]

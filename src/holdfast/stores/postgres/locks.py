@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.listener import PostgresWakeups
 from holdfast.stores.postgres.queries import Queries
@@ -63,6 +63,13 @@ class PostgresLocks:
     async def holder(self, name: str) -> LockHolder | None:
         rows = await self._database.rows(self._queries.lock_holder, self._ns, name)
         return LockHolder(owner=rows[0][0], token=rows[0][1], left=rows[0][2]) if rows else None
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        rows = await self._database.rows(self._queries.locks, self._ns, after, limit)
+        return [
+            HeldLock(name=name, owner=owner, token=token, left=left, waiters=waiters)
+            for name, owner, token, left, waiters in rows
+        ]
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._waiters.add(owner, wake)

@@ -66,6 +66,60 @@ class Queries:
             UNION ALL
             SELECT queue, state, jobs, 0, 0 FROM holdfast.tally WHERE ns = $1
         ) AS counted GROUP BY queue, state HAVING sum(jobs) <> 0 ORDER BY queue, state"""
+    # The same with no more than about so many of those that wait, evenly over the queues.
+    count_some: str = """
+        WITH RECURSIVE
+            ready (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND ready AND queue > r.name
+                    ORDER BY queue LIMIT 1)
+                FROM ready AS r WHERE r.name IS NOT NULL
+            ),
+            later (name) AS (
+                (SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready ORDER BY queue LIMIT 1)
+                UNION ALL
+                SELECT (
+                    SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue > l.name
+                    ORDER BY queue LIMIT 1)
+                FROM later AS l WHERE l.name IS NOT NULL
+            ),
+            bound (most) AS (
+                SELECT greatest(100, $2::bigint / greatest(1, count(*)))
+                FROM (SELECT name FROM ready UNION ALL SELECT name FROM later) AS n
+            )
+        SELECT 'ready', r.name, c.state, count(*), count(*), b.most
+        FROM bound AS b CROSS JOIN ready AS r CROSS JOIN LATERAL (
+            SELECT state FROM holdfast.job WHERE ns = $1 AND ready AND queue = r.name
+            ORDER BY queue, priority, coalesce(rank, due), id LIMIT b.most
+        ) AS c WHERE r.name IS NOT NULL GROUP BY r.name, c.state, b.most
+        UNION ALL
+        SELECT 'later', l.name, c.state, count(*),
+            count(*) FILTER (WHERE c.due <= (SELECT holdfast.now_v1())), b.most
+        FROM bound AS b CROSS JOIN later AS l CROSS JOIN LATERAL (
+            SELECT state, due FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue = l.name
+            ORDER BY queue, due LIMIT b.most
+        ) AS c WHERE l.name IS NOT NULL GROUP BY l.name, c.state, b.most
+        UNION ALL
+        SELECT 'parked', c.queue, c.state, count(*), 0, $2
+        FROM (
+            SELECT queue, state FROM holdfast.job WHERE ns = $1 AND gate IS NOT NULL
+            ORDER BY gate, queue, task, priority, coalesce(rank, due), id LIMIT $2
+        ) AS c GROUP BY c.queue, c.state
+        UNION ALL
+        SELECT 'leased', queue, state, count(*), 0, NULL
+        FROM holdfast.live WHERE ns = $1 AND worker IS NOT NULL GROUP BY queue, state
+        UNION ALL
+        SELECT 'done', queue, state, sum(jobs)::bigint, 0, NULL
+        FROM holdfast.tally WHERE ns = $1 GROUP BY queue, state"""
+    job_pages: str = "SELECT pg_relation_size('holdfast.job') / current_setting('block_size')::integer"
+    # The same pages each time, so that what changes is the jobs and not the sample.
+    count_sample: str = """
+        SELECT CASE WHEN gate IS NOT NULL THEN 'parked' WHEN ready THEN 'ready' ELSE 'later' END, queue,
+            state, count(*), count(*) FILTER (WHERE gate IS NULL AND due <= (SELECT holdfast.now_v1()))
+        FROM holdfast.job TABLESAMPLE SYSTEM ($2) REPEATABLE (1)
+        WHERE ns = $1 AND worker IS NULL GROUP BY 1, 2, 3"""
     find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
         ORDER BY id DESC LIMIT {{limit}}"""
     register: str = """
@@ -77,38 +131,46 @@ class Queries:
             concurrency = excluded.concurrency, version = excluded.version, seen = excluded.seen,
             live_until = excluded.live_until"""
     beat: str = """
-        UPDATE holdfast.worker SET seen = n, live_until = n + $3 FROM holdfast.now_v1() AS n
-        WHERE ns = $1 AND id = $2 RETURNING true"""
+        UPDATE holdfast.worker SET seen = n, live_until = n + $3, report = coalesce($4, report),
+            reported = CASE WHEN $4 IS NULL THEN reported ELSE n END
+        FROM holdfast.now_v1() AS n WHERE ns = $1 AND id = $2 RETURNING true"""
     retire: str = "DELETE FROM holdfast.worker WHERE ns = $1 AND id = $2"
     forget_workers: str = (
         "DELETE FROM holdfast.worker WHERE ns = $1 AND live_until <= holdfast.now_v1() - 86400000000"
     )
     workers: str = """
         SELECT id, host, pid, queues, tasks, concurrency, version, started, seen,
-            live_until > holdfast.now_v1(), live_until > holdfast.now_v1() - 86400000000
+            live_until > holdfast.now_v1(), report, reported,
+            live_until > holdfast.now_v1() - 86400000000
         FROM holdfast.worker WHERE ns = $1 ORDER BY id"""
     pause: str = """
-        INSERT INTO holdfast.queue (ns, name, paused) VALUES ($1, $2, true)
-        ON CONFLICT (ns, name) DO UPDATE SET paused = true"""
-    resume: str = "UPDATE holdfast.queue SET paused = false WHERE ns = $1 AND name = $2"
-    # Walks from name to name along the indexes, so that many jobs in few queues cost little.
+        INSERT INTO holdfast.queue AS q (ns, name, paused, since) SELECT $1, $2, true, holdfast.now_v1()
+        ON CONFLICT (ns, name) DO UPDATE SET paused = true, since = coalesce(q.since, excluded.since)"""
+    resume: str = "UPDATE holdfast.queue SET paused = false, since = NULL WHERE ns = $1 AND name = $2"
+    # Walks from name to name along the indexes, so that many jobs in few queues cost little; of what is ready
+    # also from priority to priority, each with its first. Of more than a hundred the rest is left out.
     queues: str = """
         WITH RECURSIVE
-            ready (name) AS (
-                (SELECT queue FROM holdfast.job WHERE ns = $1 AND ready ORDER BY queue LIMIT 1)
+            ready (name, priority, since, n) AS (
+                (SELECT queue, priority, greatest(due, created), 1 FROM holdfast.job WHERE ns = $1 AND ready
+                 ORDER BY queue, priority, coalesce(rank, due), id LIMIT 1)
                 UNION ALL
-                SELECT (
-                    SELECT queue FROM holdfast.job WHERE ns = $1 AND ready AND queue > name
-                    ORDER BY queue LIMIT 1)
-                FROM ready WHERE name IS NOT NULL
+                SELECT f.queue, f.priority, f.since, CASE WHEN f.queue = r.name THEN r.n + 1 ELSE 1 END
+                FROM ready AS r CROSS JOIN LATERAL (
+                    SELECT queue, priority, greatest(due, created) AS since FROM holdfast.job
+                    WHERE ns = $1 AND ready AND (queue, priority)
+                        > (r.name, CASE WHEN r.n < 100 THEN r.priority ELSE 9223372036854775807 END)
+                    ORDER BY queue, priority, coalesce(rank, due), id LIMIT 1
+                ) AS f
             ),
-            later (name) AS (
-                (SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready ORDER BY queue LIMIT 1)
+            later (name, due, since) AS (
+                (SELECT queue, due, greatest(due, created) FROM holdfast.job WHERE ns = $1 AND NOT ready
+                 ORDER BY queue, due LIMIT 1)
                 UNION ALL
-                SELECT (
-                    SELECT queue FROM holdfast.job WHERE ns = $1 AND NOT ready AND queue > name
-                    ORDER BY queue LIMIT 1)
-                FROM later WHERE name IS NOT NULL
+                SELECT f.queue, f.due, f.since FROM later AS l CROSS JOIN LATERAL (
+                    SELECT queue, due, greatest(due, created) AS since FROM holdfast.job
+                    WHERE ns = $1 AND NOT ready AND queue > l.name ORDER BY queue, due LIMIT 1
+                ) AS f
             ),
             parked (gate, name) AS (
                 (SELECT gate, queue FROM holdfast.job WHERE ns = $1 AND gate IS NOT NULL
@@ -124,15 +186,27 @@ class Queries:
                 SELECT name FROM ready UNION SELECT name FROM later UNION SELECT name FROM parked
                 UNION SELECT queue FROM holdfast.job WHERE ns = $1 AND worker IS NOT NULL
                 UNION SELECT name FROM holdfast.queue WHERE ns = $1
+            ),
+            waiting (name, since) AS (
+                SELECT name, min(since) FROM (
+                    SELECT name, since FROM ready
+                    UNION ALL SELECT name, since FROM later WHERE due <= (SELECT holdfast.now_v1())
+                ) AS w GROUP BY name
             )
-        SELECT k.name, coalesce(q.paused, false)
-        FROM known AS k LEFT JOIN holdfast.queue AS q ON q.ns = $1 AND q.name = k.name
+        SELECT k.name, coalesce(q.paused, false), q.since, holdfast.now_v1() - w.since
+        FROM known AS k LEFT JOIN waiting AS w ON w.name = k.name
+        LEFT JOIN holdfast.queue AS q ON q.ns = $1 AND q.name = k.name
         WHERE k.name IS NOT NULL ORDER BY k.name"""
     lock_acquire: str = "SELECT * FROM holdfast.lock_acquire_v1($1, $2, $3, $4, $5, $6)"
     lock_holder: str = """
         SELECT owner, token, until - n FROM holdfast.lock, holdfast.now_v1() AS n
         WHERE ns = $1 AND name = $2 AND until > n
     """
+    locks: str = """
+        SELECT k.name, k.owner, k.token, k.until - n, (
+            SELECT count(*) FROM holdfast.lock_line AS l WHERE l.ns = $1 AND l.name = k.name AND l.until > n)
+        FROM holdfast.lock AS k, holdfast.now_v1() AS n
+        WHERE k.ns = $1 AND k.name > $2 AND k.until > n ORDER BY k.name LIMIT $3"""
     lock_renew: str = "SELECT holdfast.lock_renew_v1($1, $2, $3, $4, $5)"
     lock_release: str = "SELECT holdfast.lock_release_v1($1, $2, $3, $4, $5, $6)"
     schedule_write: str = (
@@ -164,8 +238,8 @@ class Queries:
     put_limits: str = "SELECT holdfast.put_limits_v1($1, $2)"
     remove_limit: str = "SELECT holdfast.remove_limit_v1($1, $2, $3)"
     limits: str = """
-        SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared FROM holdfast.limits
-        WHERE ns = $1 ORDER BY scope, name"""
+        SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared, since
+        FROM holdfast.limits WHERE ns = $1 ORDER BY scope, name"""
     usage: str = """
         SELECT u.running, u.parked FROM unnest($2::text[]) WITH ORDINALITY AS g(name, n)
         CROSS JOIN LATERAL holdfast.usage_v1($1, g.name) AS u ORDER BY g.n"""

@@ -3,6 +3,7 @@
 from struct import Struct
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.model.timing import SECOND
@@ -11,6 +12,7 @@ from holdfast.stores.redis.database import Database
 
 _DAY = 86_400 * SECOND
 _TIMES = Struct(">qqq")
+_INSTANT = Struct(">q")
 _LIVE = frozenset(b"0125")
 """Counts of jobs that are not finished, by their first letter."""
 
@@ -26,10 +28,13 @@ class RedisFleet:
         self._bell = bell
 
     async def register(self, worker: WorkerRecord, lease: int) -> None:
-        await self._database.run("register", worker.id, lease, _encode(worker), _DAY)
+        await self._database.run(
+            "register", worker.id, lease, _encode(replace(worker, report=None, reported=0)), _DAY
+        )
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
-        known: int = await self._database.run("beat", worker_id, lease)
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
+        said = () if report is None else (report,)
+        known: int = await self._database.run("beat", worker_id, lease, *said)
         return known == 1
 
     async def retire(self, worker_id: str) -> None:
@@ -37,9 +42,10 @@ class RedisFleet:
 
     async def workers(self) -> list[WorkerRecord]:
         found: list[WorkerRecord] = []
-        for said, times, live in await self._database.run("workers", _DAY):
+        for said, times, live, report in await self._database.run("workers", _DAY):
             started, seen, _ = _TIMES.unpack(times)
-            found.append(msgspec.structs.replace(_decode(said), started=started, seen=seen, live=live == 1))
+            worker = replace(_decode(said), started=started, seen=seen, live=live == 1)
+            found.append(worker if report is None else _with(worker, report))
         return sorted(found, key=lambda worker: worker.id)
 
     async def pause(self, queue: str) -> None:
@@ -51,8 +57,25 @@ class RedisFleet:
         self._bell.struck(wake)
 
     async def queues(self) -> list[QueueRecord]:
-        counts, pauses = await self._database.run("queues", writes=False)
-        paused = dict(zip(pauses[::2], pauses[1::2], strict=True))
+        counts, *told = await self._database.run("queues", writes=False)
+        paused, since, waited = (dict(zip(each[::2], each[1::2], strict=True)) for each in told)
         names = {field[1:] for field in counts if field[0] in _LIVE} | set(paused)
-        found = [QueueRecord(name=name.decode(), paused=paused.get(name) == b"1") for name in names]
+        found = [
+            QueueRecord(
+                name=name.decode(),
+                paused=paused.get(name) == b"1",
+                paused_since=_number(since.get(name)),
+                oldest=_number(waited.get(name)),
+            )
+            for name in names
+        ]
         return sorted(found, key=lambda queue: queue.name)
+
+
+def _number(told: bytes | None) -> int | None:
+    return None if told is None else int(told)
+
+
+def _with(worker: WorkerRecord, told: bytes) -> WorkerRecord:
+    (reported,) = _INSTANT.unpack_from(told)
+    return replace(worker, report=told[_INSTANT.size :], reported=reported)

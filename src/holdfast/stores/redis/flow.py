@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, gate
 from holdfast.model.lifecycle import State
@@ -48,8 +49,10 @@ class RedisFlow:
         self._bell.struck(wake)
 
     async def limits(self) -> list[LimitRecord]:
-        told = await self._database.run("flow_limits", writes=False)
-        found = [_decode(value[_LIMIT.size :]) for values in told for value in values]
+        told, paused = await self._database.run("flow_limits", writes=False)
+        since = {field.decode(): int(when) for field, when in zip(paused[::2], paused[1::2], strict=True)}
+        limits = [_decode(value[_LIMIT.size :]) for values in told for value in values]
+        found = [replace(each, paused_since=since.get(gate(each.scope, each.name))) for each in limits]
         return sorted(found, key=lambda limit: (limit.scope, limit.name))
 
     async def usage(self, gates: Sequence[str]) -> list[Usage]:
@@ -100,7 +103,9 @@ def _value(limit: LimitRecord) -> bytes:
     concurrency = -1 if limit.concurrency is None else min(limit.concurrency, EXACT - 1)
     burst = min(limit.burst, _FURTHEST // interval) if interval else 1
     bits = limit.paused * _IS_PAUSED + limit.declared * _IS_DECLARED
-    return _LIMIT.pack(concurrency, interval, max(1, burst), bits, limit.weight) + _encode(limit)
+    return _LIMIT.pack(concurrency, interval, max(1, burst), bits, limit.weight) + _encode(
+        replace(limit, paused_since=None)
+    )
 
 
 def _end(code: bytes) -> State | None:

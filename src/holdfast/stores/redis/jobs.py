@@ -182,7 +182,7 @@ class RedisJobs:
     async def find(self, query: Query) -> list[JobRecord]:
         return await find(self._database, query)
 
-    async def count(self) -> list[QueueCount]:
+    async def count(self, most: int | None = None) -> list[QueueCount]:
         has_more, counts = 1, list[bytes]()
         while has_more:
             has_more, counts = await self._database.run("count")

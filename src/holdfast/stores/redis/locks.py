@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.waiters import Waiters
@@ -47,6 +47,15 @@ class RedisLocks:
             return None
         owner, token, left = told
         return LockHolder(owner=owner.decode(), token=int(token), left=int(left))
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        told = await self._database.run("lock_held", after, max(0, limit), writes=False)
+        return [
+            HeldLock(
+                name=name.decode(), owner=owner.decode(), token=int(token), left=int(left), waiters=waiters
+            )
+            for name, owner, token, left, waiters in told
+        ]
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         end = self._waiters.add(owner, wake)

@@ -17,8 +17,8 @@ class ResilientFleet:
     async def register(self, worker: WorkerRecord, lease: int) -> None:
         await self._call(lambda: self._fleet.register(worker, lease))
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
-        return await self._call(lambda: self._fleet.beat(worker_id, lease), is_patient=True)
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
+        return await self._call(lambda: self._fleet.beat(worker_id, lease, report), is_patient=True)
 
     async def retire(self, worker_id: str) -> None:
         await self._call(lambda: self._fleet.retire(worker_id))

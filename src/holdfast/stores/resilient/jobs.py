@@ -71,8 +71,8 @@ class ResilientJobs:
     async def find(self, query: Query) -> list[JobRecord]:
         return await self._call(lambda: self._jobs.find(query))
 
-    async def count(self) -> list[QueueCount]:
-        return await self._call(self._jobs.count)
+    async def count(self, most: int | None = None) -> list[QueueCount]:
+        return await self._call(lambda: self._jobs.count(most))
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
         return await self._call(lambda: self._jobs.history(job_id))

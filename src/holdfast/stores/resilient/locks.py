@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.store import LockStore
 from holdfast.stores.resilient.guard import Guard
 
@@ -27,6 +27,9 @@ class ResilientLocks:
 
     async def holder(self, name: str) -> LockHolder | None:
         return await self._call(lambda: self._locks.holder(name))
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        return await self._call(lambda: self._locks.held(after, limit))
 
     def listen(self, owner: str, wake: Callable[[], None]) -> Callable[[], None]:
         return self._locks.listen(owner, wake)

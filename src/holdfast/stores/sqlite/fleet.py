@@ -13,7 +13,7 @@ from holdfast.stores.sqlite.transaction import Transaction
 _DAY = 86_400 * SECOND
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_rows = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
-_decode_queues = msgspec.json.Decoder(list[tuple[str, int]]).decode
+_decode_queues = msgspec.json.Decoder(list[tuple[str, int, int | None, int | None]]).decode
 
 
 class SqliteFleet:
@@ -40,9 +40,9 @@ class SqliteFleet:
 
         await self._database.write(self._ns, work)
 
-    async def beat(self, worker_id: str, lease: int) -> bool:
+    async def beat(self, worker_id: str, lease: int, report: bytes | None = None) -> bool:
         def work(tx: Transaction) -> bool:
-            return tx.run("beat", id=worker_id, lease=lease).rowcount > 0
+            return tx.run("beat", id=worker_id, lease=lease, report=report).rowcount > 0
 
         return await self._database.write(self._ns, work, urgent=True)
 
@@ -82,17 +82,31 @@ def _workers(tx: Transaction) -> list[tuple[WorkerRecord, int, int]]:
                 started=started,
                 seen=seen,
                 live=tx.now < until,
+                report=None if report is None else bytes.fromhex(report),
+                reported=reported,
             ),
             until,
             tx.now,
         )
-        for id_, host, pid, queues, tasks, concurrency, version, started, seen, until in _decode_rows(
-            tx.row("workers")[0]
-        )
+        for (
+            id_,
+            host,
+            pid,
+            queues,
+            tasks,
+            concurrency,
+            version,
+            started,
+            seen,
+            until,
+            report,
+            reported,
+        ) in _decode_rows(tx.row("workers")[0])
     ]
 
 
 def _queues(tx: Transaction) -> list[QueueRecord]:
     return [
-        QueueRecord(name=name, paused=paused != 0) for name, paused in _decode_queues(tx.row("queues")[0])
+        QueueRecord(name=name, paused=paused != 0, paused_since=since, oldest=oldest)
+        for name, paused, since, oldest in _decode_queues(tx.row("queues")[0])
     ]

@@ -76,7 +76,7 @@ class SqliteJobs:
     async def find(self, query: Query) -> list[JobRecord]:
         return await self._database.read(self._ns, lambda tx: reading.find(tx, query), slow=True)
 
-    async def count(self) -> list[QueueCount]:
+    async def count(self, most: int | None = None) -> list[QueueCount]:
         return await self._database.read(self._ns, reading.count, slow=True)
 
     async def history(self, job_id: str) -> list[AttemptRecord]:

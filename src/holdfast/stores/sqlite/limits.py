@@ -101,8 +101,9 @@ def read_limits(tx: Transaction) -> list[LimitRecord]:
             paused=paused != 0,
             weight=weight,
             declared=declared != 0,
+            paused_since=since,
         )
-        for scope, name, concurrency, rate, period, burst, paused, weight, declared in tx.run(
+        for scope, name, concurrency, rate, period, burst, paused, weight, declared, since in tx.run(
             "limits"
         ).fetchall()
     ]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from holdfast.model.errors import StoreError
-from holdfast.model.records import LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -62,6 +62,21 @@ class SqliteLocks:
             if held is None:
                 return None
             return LockHolder(owner=str(held[0], "utf-8"), token=held[1], left=held[2] - tx.now)
+
+        return await self._database.read(self._ns, work)
+
+    async def held(self, after: str, limit: int) -> list[HeldLock]:
+        def work(tx: Transaction) -> list[HeldLock]:
+            return [
+                HeldLock(
+                    name=str(name, "utf-8"),
+                    owner=str(owner, "utf-8"),
+                    token=token,
+                    left=until - tx.now,
+                    waiters=waiters,
+                )
+                for name, owner, token, until, waiters in tx.run("locks", after=after, limit=max(0, limit))
+            ]
 
         return await self._database.read(self._ns, work)
 

@@ -65,6 +65,7 @@ TOPICS = (
     "standing",
     "transitions",
     "values",
+    "waits",
 )
 # Before the imports: so that a failed assertion shows the values that it compared.
 pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in TOPICS))
@@ -107,6 +108,7 @@ from holdfast.testing.conformance.sequences import (  # noqa: E402
 from holdfast.testing.conformance.standing import StandingBatchPromises, StandingPromises  # noqa: E402
 from holdfast.testing.conformance.transitions import TransitionPromises  # noqa: E402
 from holdfast.testing.conformance.values import ValuePromises  # noqa: E402
+from holdfast.testing.conformance.waits import HeldPromises, WaitPromises  # noqa: E402
 
 __all__ = [
     "Case",
@@ -145,8 +147,10 @@ class StoreConformance(
     CountPromises,
     PrunePromises,
     FleetPromises,
+    WaitPromises,
     LockPromises,
     LockSequencePromises,
+    HeldPromises,
     SchedulePromises,
     EventPromises,
     FlowPromises,

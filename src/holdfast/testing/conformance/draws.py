@@ -68,7 +68,16 @@ topics = st.sampled_from(["x", "y"])
 aggregates = st.sampled_from(["a", "b"])
 payloads = st.sampled_from([b"[]", b"[1]"])
 fleet_changes = st.sampled_from(
-    ["register", "register", "register", "resume", "resume", "register briefly", "beat", "retire", "pause"]
+    [
+        "register",
+        "register",
+        "resume",
+        "register briefly",
+        "beat",
+        "beat and report",
+        "retire",
+        "pause",
+    ]
 )
 priorities = st.integers(-1, 1)
 leases = st.sampled_from([SECOND, 3 * SECOND, 60 * SECOND])

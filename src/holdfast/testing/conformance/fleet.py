@@ -17,6 +17,16 @@ from holdfast.testing.conformance.case import (
 )
 
 
+async def _pauses(case: Case) -> dict[str, bool]:
+    """The queues that are known, in their order, and whether each is paused."""
+    return {queue.name: queue.paused for queue in await case.fleet.queues()}
+
+
+async def _queue(case: Case) -> QueueRecord:
+    [queue] = await case.fleet.queues()
+    return queue
+
+
 class FleetPromises(Promises):
     """Who is there, and which queues are served."""
 
@@ -62,6 +72,41 @@ class FleetPromises(Promises):
             assert worker.seen > first.seen
 
     @promise
+    async def test_the_last_report_of_a_worker_is_told_with_its_instant(self, case: Case) -> None:
+        await case.fleet.register(worker_record("ann", report=b"of nobody", reported=5), LONG)
+        await case.fleet.register(worker_record("bob"), LONG)
+        [silent, _] = await case.fleet.workers()
+        assert (silent.report, silent.reported) == (None, 0)
+        case.advance(1)
+        said = bytes(range(256)) * 40
+        assert await case.fleet.beat("ann", LONG, b"first")
+        assert await case.fleet.beat("ann", LONG, said)
+        [told, other] = await case.fleet.workers()
+        assert told.report == said
+        assert told.reported == told.seen > silent.seen
+        assert other.report is None
+        case.advance(1)
+        assert await case.fleet.beat("ann", LONG)
+        await case.fleet.register(worker_record("ann", concurrency=3), LONG)
+        [again, _] = await case.fleet.workers()
+        assert (again.report, again.reported, again.concurrency) == (said, told.reported, 3)
+        assert again.seen > told.seen
+        assert await case.fleet.beat("ann", LONG, b"")
+        [empty, _] = await case.fleet.workers()
+        assert empty.report == b""
+        await case.fleet.retire("ann")
+        await case.register("ann")
+        [anew, _] = await case.fleet.workers()
+        assert (anew.report, anew.reported) == (None, 0)
+
+    @promise
+    async def test_a_report_of_an_unknown_worker_is_kept_nowhere(self, case: Case) -> None:
+        assert not await case.fleet.beat("ann", LONG, b"busy")
+        await case.register("ann")
+        [worker] = await case.fleet.workers()
+        assert worker.report is None
+
+    @promise
     async def test_a_beat_of_an_unknown_worker_is_false_and_makes_nobody_known(self, case: Case) -> None:
         assert not await case.fleet.beat("ann", LONG)
         assert await case.fleet.workers() == []
@@ -93,20 +138,34 @@ class FleetPromises(Promises):
         await case.add(queue="c")
         await case.fleet.pause("a")
         await case.fleet.resume("never-paused")
-        assert await case.fleet.queues() == [
-            QueueRecord(name="a", paused=True),
-            QueueRecord(name="b", paused=False),
-            QueueRecord(name="c", paused=False),
-        ]
+        assert await _pauses(case) == {"a": True, "b": False, "c": False}
         await case.fleet.resume("a")
         await case.register("ann")
         [held] = (await case.tick("ann", want=wanted("b"))).claimed
         assert [queue.name for queue in await case.fleet.queues()] == ["a", "b", "c"]
         await case.move("ann", ended(held))
-        assert await case.fleet.queues() == [
-            QueueRecord(name="a", paused=False),
-            QueueRecord(name="c", paused=False),
-        ]
+        assert await _pauses(case) == {"a": False, "c": False}
+
+    @promise
+    async def test_a_queue_is_paused_since_the_first_pause_that_lasts(self, case: Case) -> None:
+        before = (await case.add()).created
+        case.advance(1)
+        await case.fleet.pause(QUEUE)
+        since = (await _queue(case)).paused_since
+        assert since is not None
+        assert before < since
+        case.advance(1)
+        await case.fleet.pause(QUEUE)
+        assert await _queue(case) == QueueRecord(
+            name=QUEUE, paused=True, paused_since=since, oldest=(await _queue(case)).oldest
+        )
+        await case.fleet.resume(QUEUE)
+        assert (await _queue(case)).paused_since is None
+        case.advance(1)
+        await case.fleet.pause(QUEUE)
+        again = (await _queue(case)).paused_since
+        assert again is not None
+        assert again > since
 
     @promise
     async def test_a_pause_does_not_touch_what_is_held(self, case: Case) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.model.flow import LimitRecord, NewFlow, Scope, Usage, gate
 from holdfast.model.lifecycle import RETRIED, RETURNED, SUCCEEDED, Ending, State
 from holdfast.model.records import Edit, JobRecord, NewJob
@@ -35,6 +37,11 @@ def names(jobs: list[JobRecord]) -> list[str]:
     return [job.id for job in jobs]
 
 
+def _as_put(limits: list[LimitRecord]) -> list[LimitRecord]:
+    """Without what the store says itself."""
+    return [replace(each, paused_since=None) for each in limits]
+
+
 class LimitPromises(Promises):
     """What limits hold back, and when they let it go."""
 
@@ -47,11 +54,35 @@ class LimitPromises(Promises):
             limit(Scope.TASK, TASK, paused=True),
         ]
         await case.flow.put(put)
-        assert await case.flow.limits() == put
+        assert _as_put(await case.flow.limits()) == put
         await case.flow.put([limit(Scope.TASK, TASK, concurrency=1)])
         await case.flow.remove(Scope.QUEUE, QUEUE)
         await case.flow.remove(Scope.QUEUE, QUEUE)
         assert await case.flow.limits() == [*put[:2], limit(Scope.TASK, TASK, concurrency=1)]
+
+    @promise
+    async def test_a_limit_is_paused_since_the_store_heard_of_it(self, case: Case) -> None:
+        before = (await case.add()).created
+        case.advance(1)
+        await case.flow.put([limit(Scope.KEY, KEY, paused=True, paused_since=1)])
+        [paused] = await case.flow.limits()
+        assert paused.paused_since is not None
+        assert before < paused.paused_since
+        case.advance(1)
+        await case.flow.put([limit(Scope.KEY, KEY, paused=True, concurrency=3)])
+        [still] = await case.flow.limits()
+        assert (still.concurrency, still.paused_since) == (3, paused.paused_since)
+        await case.flow.put([replace(still, paused=False)])
+        [open_again] = await case.flow.limits()
+        assert open_again.paused_since is None
+        case.advance(1)
+        await case.flow.put([replace(still, paused=True), limit(Scope.TASK, TASK, paused=True)])
+        again, other = await case.flow.limits()
+        assert again.paused_since == other.paused_since
+        assert again.paused_since is not None
+        assert again.paused_since > paused.paused_since
+        await case.flow.put([limit(Scope.TASK, TASK, concurrency=1, declared=True)])
+        assert (await case.flow.limits())[1] == other, "what was set stays as it was"
 
     @promise
     async def test_one_that_was_declared_gives_way_to_one_that_was_set(self, case: Case) -> None:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from holdfast.model.errors import KeyConflict
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
@@ -179,6 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
             "register": lambda session: session.fleet.register(worker_record(worker), LIFE),
             "register briefly": lambda session: session.fleet.register(worker_record(worker), SECOND),
             "beat": lambda session: session.fleet.beat(worker, LIFE),
+            "beat and report": lambda session: session.fleet.beat(worker, LIFE, worker.encode()),
             "retire": lambda session: session.fleet.retire(worker),
         }
         self.ask(changes[change])
@@ -268,4 +270,6 @@ async def _counts(session: Session) -> dict[tuple[str, State], tuple[int, int]]:
 
 
 async def _fleet(session: Session) -> tuple[object, object]:
-    return await session.fleet.workers(), await session.fleet.queues()
+    # How long jobs have waited is told of those that are not parked yet, and each store parks in its time.
+    queues = [replace(queue, oldest=None) for queue in await session.fleet.queues()]
+    return await session.fleet.workers(), queues

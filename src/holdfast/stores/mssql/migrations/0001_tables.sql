@@ -196,15 +196,18 @@ CREATE TABLE holdfast.worker (
     version nvarchar(200) NOT NULL,
     queues nvarchar(max) NOT NULL,
     tasks nvarchar(max) NOT NULL,
+    reported bigint NOT NULL DEFAULT 0,
+    report varbinary(max) NULL,
     CONSTRAINT holdfast_worker_pkey PRIMARY KEY CLUSTERED (ns, id)
 );
 GO
 
--- A queue stands here once it was paused.
+-- A queue stands here once it was paused. since: when it was, null while it is not.
 CREATE TABLE holdfast.queue (
     ns int NOT NULL,
     name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL,
     paused bit NOT NULL,
+    since bigint NULL,
     CONSTRAINT holdfast_queue_pkey PRIMARY KEY CLUSTERED (ns, name)
 );
 GO

@@ -9,6 +9,7 @@ CREATE TABLE holdfast.flowing (
 );
 GO
 
+-- since: when it was paused, null while it is not.
 CREATE TABLE holdfast.limits (
     ns int NOT NULL,
     scope varchar(10) COLLATE Latin1_General_BIN2 NOT NULL,
@@ -20,6 +21,7 @@ CREATE TABLE holdfast.limits (
     paused bit NOT NULL,
     weight float NOT NULL,
     declared bit NOT NULL,
+    since bigint NULL,
     CONSTRAINT holdfast_limits_pkey PRIMARY KEY CLUSTERED (ns, scope, name)
 );
 GO

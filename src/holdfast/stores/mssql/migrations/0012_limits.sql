@@ -29,16 +29,18 @@ CREATE PROCEDURE holdfast.put_limit_v1
 AS
 BEGIN
     SET NOCOUNT ON;
+    DECLARE @now bigint = holdfast.now_v1();
     IF @declared = 1 AND EXISTS (
         SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND l.declared = 0)
         RETURN;
     UPDATE holdfast.limits SET
         concurrency = @concurrency, rate = @rate, period = @period, burst = @burst, paused = @paused, weight = @weight,
-        declared = @declared
+        declared = @declared, since = CASE WHEN @paused = 1 THEN COALESCE(since, @now) END
     WHERE ns = @ns AND scope = @scope AND name = @name;
     IF @@ROWCOUNT = 0
-        INSERT INTO holdfast.limits (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared)
-        VALUES (@ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared);
+        INSERT INTO holdfast.limits (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared, since)
+        VALUES (@ns, @scope, @name, @concurrency, @rate, @period, @burst, @paused, @weight, @declared,
+                CASE WHEN @paused = 1 THEN @now END);
     IF @paused = 1 OR @concurrency IS NOT NULL OR @rate IS NOT NULL
         EXEC holdfast.use_flow_v1 @ns;
     EXEC holdfast.mark_limit_v1 @ns, @scope, @name;

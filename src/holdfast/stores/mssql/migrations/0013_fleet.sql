@@ -36,13 +36,14 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
+    DECLARE @now bigint = holdfast.now_v1();
     WHILE 1 = 1
     BEGIN
         BEGIN TRY
-            UPDATE holdfast.queue SET paused = 1 WHERE ns = @ns AND name = @name;
+            UPDATE holdfast.queue SET paused = 1, since = COALESCE(since, @now) WHERE ns = @ns AND name = @name;
             IF @@ROWCOUNT = 1
                 RETURN;
-            INSERT INTO holdfast.queue (ns, name, paused) VALUES (@ns, @name, 1);
+            INSERT INTO holdfast.queue (ns, name, paused, since) VALUES (@ns, @name, 1, @now);
             RETURN;
         END TRY
         BEGIN CATCH
@@ -50,5 +51,58 @@ BEGIN
                 THROW;
         END CATCH
     END
+END
+GO
+
+-- The queues, whether each is paused and since when, and how long its first jobs have waited at most. Goes from name to name,
+-- and of what is ready from priority to priority, along the indexes, so that many jobs in few queues cost little; of more
+-- than a hundred priorities of a queue the rest is left out.
+CREATE PROCEDURE holdfast.queues_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @now bigint = holdfast.now_v1();
+    DECLARE @known TABLE (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL, since bigint NULL);
+    DECLARE @name nvarchar(200) = N'';
+    DECLARE @priority bigint;
+    DECLARE @since bigint;
+    DECLARE @due bigint;
+    DECLARE @n int;
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @name = j.queue, @priority = j.priority,
+            @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+        FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 1 AND j.queue > @name
+        ORDER BY j.queue, j.priority, j.rank, j.id;
+        IF @@ROWCOUNT = 0
+            BREAK;
+        SET @n = 1;
+        WHILE @n <= 100
+        BEGIN
+            INSERT INTO @known (name, since) VALUES (@name, @since);
+            SELECT TOP (1) @priority = j.priority, @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+            FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 1 AND j.queue = @name AND j.priority > @priority
+            ORDER BY j.priority, j.rank, j.id;
+            IF @@ROWCOUNT = 0
+                BREAK;
+            SET @n = @n + 1;
+        END
+    END
+    SET @name = N'';
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @name = j.queue, @due = j.due, @since = CASE WHEN j.due > j.created THEN j.due ELSE j.created END
+        FROM holdfast.job AS j WHERE j.ns = @ns AND j.ready = 0 AND j.queue > @name ORDER BY j.queue, j.due;
+        IF @@ROWCOUNT = 0
+            BREAK;
+        INSERT INTO @known (name, since) VALUES (@name, CASE WHEN @due <= @now THEN @since END);
+    END
+    INSERT INTO @known (name) SELECT DISTINCT j.queue FROM holdfast.job AS j WHERE j.ns = @ns AND j.gate IS NOT NULL;
+    INSERT INTO @known (name) SELECT DISTINCT j.queue FROM holdfast.job AS j WHERE j.ns = @ns AND j.worker IS NOT NULL;
+    INSERT INTO @known (name) SELECT q.name FROM holdfast.queue AS q WHERE q.ns = @ns;
+    SELECT k.name, COALESCE(q.paused, 0) AS paused, q.since, @now - k.since AS oldest
+    FROM (SELECT n.name, MIN(n.since) AS since FROM @known AS n GROUP BY n.name) AS k
+    LEFT JOIN holdfast.queue AS q ON q.ns = @ns AND q.name = k.name
+    ORDER BY k.name;
 END
 GO

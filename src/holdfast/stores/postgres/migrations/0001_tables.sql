@@ -214,11 +214,14 @@ CREATE TABLE holdfast.worker (
     queues text[] NOT NULL,
     tasks text[] NOT NULL,
     version text NOT NULL,
+    reported bigint NOT NULL DEFAULT 0,
+    report bytea,
     PRIMARY KEY (ns, id)
 ) WITH (fillfactor = 50);
 
--- A queue stands here once it was paused.
+-- A queue stands here once it was paused. since: when it was, null while it is not.
 CREATE TABLE holdfast.queue (
+    since bigint,
     ns integer NOT NULL,
     paused boolean NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -231,8 +234,10 @@ CREATE TABLE holdfast.queue (
 CREATE TABLE holdfast.flowing (ns integer NOT NULL);
 CREATE INDEX holdfast_flowing_ns ON holdfast.flowing (ns);
 
+-- since: when it was paused, null while it is not.
 CREATE TABLE holdfast.limits (
     period bigint NOT NULL,
+    since bigint,
     weight double precision NOT NULL,
     ns integer NOT NULL,
     concurrency integer,

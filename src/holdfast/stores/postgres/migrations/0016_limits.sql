@@ -28,8 +28,10 @@ CREATE FUNCTION holdfast.put_limits_v1(p_ns integer, p_limits jsonb) RETURNS voi
 AS $$
 DECLARE
     r record;
+    v_now bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
+    v_now := holdfast.now_v1();
     FOR r IN
         SELECT l.* FROM jsonb_array_elements(p_limits) WITH ORDINALITY AS e(one, n)
         CROSS JOIN LATERAL jsonb_to_record(e.one) AS l(
@@ -38,11 +40,13 @@ BEGIN
         ORDER BY e.n
     LOOP
         INSERT INTO holdfast.limits AS l (
-            ns, scope, name, concurrency, rate, period, burst, paused, weight, declared)
-        VALUES (p_ns, r.scope, r.name, r.concurrency, r.rate, r.period, r.burst, r.paused, r.weight, r.declared)
+            ns, scope, name, concurrency, rate, period, burst, paused, weight, declared, since)
+        VALUES (p_ns, r.scope, r.name, r.concurrency, r.rate, r.period, r.burst, r.paused, r.weight, r.declared,
+                CASE WHEN r.paused THEN v_now END)
         ON CONFLICT (ns, scope, name) DO UPDATE
         SET concurrency = excluded.concurrency, rate = excluded.rate, period = excluded.period, burst = excluded.burst,
-            paused = excluded.paused, weight = excluded.weight, declared = excluded.declared
+            paused = excluded.paused, weight = excluded.weight, declared = excluded.declared,
+            since = CASE WHEN excluded.paused THEN coalesce(l.since, excluded.since) END
         WHERE l.declared OR NOT excluded.declared;
         IF FOUND THEN
             IF r.paused OR r.concurrency IS NOT NULL OR r.rate IS NOT NULL THEN

@@ -10,6 +10,7 @@ function F.forget_dead(after)
       call('HDEL', NS .. 'u', all[place])
       call('HDEL', NS .. 'p', all[place])
       call('HDEL', NS .. 'y', all[place])
+      call('HDEL', NS .. 'ur', all[place])
     end
   end
   return left

@@ -1,6 +1,6 @@
 -- ARGV: instant, wake-up, the layout from now on, then for each limit its scope and name, 1 if it can make a job
 -- wait, and its value.
-local was_limited, changed, IS_DECLARED = F.is_limited(), {}, 2
+local was_limited, changed, IS_PAUSED, IS_DECLARED = F.is_limited(), {}, 1, 2
 call('DEL', KEYS[2])
 call('SET', NS .. 'v', ARGV[3])
 for at = 4, #ARGV, 3 do
@@ -14,6 +14,11 @@ for at = 4, #ARGV, 3 do
     end
     call('HDEL', gone, field)
     call('HSET', here, field, value)
+    if F.has(byte(value, 25), IS_PAUSED) then
+      call('HSETNX', NS .. 'zs', field, string.format('%.0f', now))
+    else
+      call('HDEL', NS .. 'zs', field)
+    end
     F.reopen(field)
   end
 end

@@ -2,6 +2,7 @@
 local name, owner, ttl, place = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local lock = F.lock_of(name)
 call('DEL', KEYS[2]) -- granted though memory is at its limit: work under way may need it
+F.sweep_locks()
 if lock[1] == owner and now < lock[3] then
   lock[3] = math.max(lock[3], now + ttl)
   F.keep_lock(name, lock)

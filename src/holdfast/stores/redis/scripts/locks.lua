@@ -1,6 +1,8 @@
 -- A lock: owner, token, end of the lease, and the line: owners and ends of their places, first come first.
--- It is one value, which the server forgets a minute after its last end.
+-- It is one value, which the server forgets a minute after its last end. Beside it stand the names in their order, and
+-- by their last ends, so that those can be found and swept away whose values are forgotten.
 local KEEP = 60000
+local LOCKS, ENDS_OF_LOCKS = NS .. 'on', NS .. 'oe'
 
 function F.lock_of(name)
   local stored = call('GET', NS .. 'o:' .. name)
@@ -18,12 +20,25 @@ end
 
 function F.is_held(lock, owner, token) return lock[1] == owner and lock[2] == token and now < lock[3] end
 
+function F.unlist_lock(name)
+  call('ZREM', LOCKS, name)
+  call('ZREM', ENDS_OF_LOCKS, name)
+end
+
+-- Takes out of the list what has ended, a little at a time.
+function F.sweep_locks()
+  for _, name in ipairs(call('ZRANGEBYSCORE', ENDS_OF_LOCKS, '-inf', now, 'LIMIT', 0, 2)) do F.unlist_lock(name) end
+end
+
 function F.keep_lock(name, lock)
   local last = lock[3]
   for place = 2, #lock[4], 2 do last = math.max(last, lock[4][place]) end
   if last <= now then
     call('DEL', NS .. 'o:' .. name)
+    F.unlist_lock(name)
   else
+    call('ZADD', LOCKS, 0, name)
+    call('ZADD', ENDS_OF_LOCKS, string.format('%.0f', last), name)
     local left = math.ceil((last - now) / 1000) + KEEP
     call('SET', NS .. 'o:' .. name, cmsgpack.pack(lock), 'PX', string.format('%.0f', left))
   end

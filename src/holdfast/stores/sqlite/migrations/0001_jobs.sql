@@ -173,13 +173,16 @@ CREATE TABLE holdfast_worker (
     started INTEGER NOT NULL,
     seen INTEGER NOT NULL,
     live_until INTEGER NOT NULL,
+    report BLOB,
+    reported INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (ns, id)
 ) WITHOUT ROWID;
 
--- A queue stands here once it was paused.
+-- A queue stands here once it was paused. since: when it was, NULL while it is not.
 CREATE TABLE holdfast_queue (
     ns INTEGER NOT NULL,
     name TEXT NOT NULL,
     paused INTEGER NOT NULL,
+    since INTEGER,
     PRIMARY KEY (ns, name)
 ) WITHOUT ROWID;

@@ -7,6 +7,7 @@ CREATE TABLE holdfast_flow (
     turn INTEGER NOT NULL
 );
 
+-- since: when it was paused, NULL while it is not.
 CREATE TABLE holdfast_limit (
     ns INTEGER NOT NULL,
     scope TEXT NOT NULL,
@@ -18,6 +19,7 @@ CREATE TABLE holdfast_limit (
     paused INTEGER NOT NULL,
     weight REAL NOT NULL,
     declared INTEGER NOT NULL,
+    since INTEGER,
     PRIMARY KEY (ns, scope, name)
 ) WITHOUT ROWID;
 

@@ -13,15 +13,16 @@ INSERT INTO holdfast_flow (ns, mark, turn) VALUES (:ns, 0, :count)
 ON CONFLICT (ns) DO UPDATE SET turn = turn + excluded.turn RETURNING turn;
 
 -- name: limits
-SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared
+SELECT scope, name, concurrency, rate, period, burst, paused, weight, declared, since
 FROM holdfast_limit WHERE ns = :ns ORDER BY scope, name;
 
 -- name: limit_put
-INSERT INTO holdfast_limit (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared)
-VALUES (:ns, :scope, :name, :concurrency, :rate, :period, :burst, :paused, :weight, :declared)
+INSERT INTO holdfast_limit (ns, scope, name, concurrency, rate, period, burst, paused, weight, declared, since)
+VALUES (:ns, :scope, :name, :concurrency, :rate, :period, :burst, :paused, :weight, :declared, iif(:paused, :now, NULL))
 ON CONFLICT (ns, scope, name) DO UPDATE
 SET concurrency = excluded.concurrency, rate = excluded.rate, period = excluded.period, burst = excluded.burst,
-    paused = excluded.paused, weight = excluded.weight, declared = excluded.declared
+    paused = excluded.paused, weight = excluded.weight, declared = excluded.declared,
+    since = iif(excluded.paused, coalesce(since, excluded.since), NULL)
 WHERE declared OR NOT excluded.declared;
 
 -- name: limit_remove

@@ -1,6 +1,12 @@
 -- name: lock
 SELECT owner, token, until FROM holdfast_lock WHERE ns = :ns AND name = :name AND until > :now;
 
+-- name: locks
+SELECT k.name, k.owner, k.token, k.until, (
+    SELECT count(*) FROM holdfast_lock_line AS l WHERE l.ns = :ns AND l.name = k.name AND l.until > :now)
+FROM holdfast_lock AS k
+WHERE k.ns = :ns AND k.name > :after AND k.until > :now ORDER BY k.name LIMIT :limit;
+
 -- name: lock_left
 SELECT 1 FROM holdfast_lock WHERE ns = :ns AND name = :name AND owner = :owner AND token = :token;
 

@@ -152,6 +152,21 @@ async def test_the_age_of_a_queue_is_observed_each_time_it_is_asked_for() -> Non
     assert samples["holdfast_queue_age_seconds_bucket{queue=idle,le=0.001}"] == 1
 
 
+async def test_the_age_of_a_queue_is_what_its_first_job_has_waited() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    metrics = Metrics(app)
+    async with app.testing() as testing:
+        await send.enqueue()
+        testing.advance(90)
+        samples = read(await metrics.collect())
+    assert samples["holdfast_queue_oldest_seconds{queue=mail}"] == 90
+    assert samples["holdfast_queue_age_seconds_sum{queue=mail}"] == 90
+
+
 @pytest.mark.parametrize("error", [StoreUnavailable("gone"), TimeoutError()])
 async def test_a_store_that_does_not_answer_leaves_no_old_sizes(error: Exception) -> None:
     app = Silent()

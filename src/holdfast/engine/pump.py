@@ -189,10 +189,7 @@ class Pump:
             log.debug("wake-up after the end", extra={"fields": {"worker": self._worker.id}})
 
     def tell_from_thread(self, hold: Hold, stop: Stop) -> None:
-        """Tells an attempt to stop, from any thread.
-
-        The handler sees it at once, even if the loop is blocked.
-        """
+        """Tells an attempt to stop, from any thread; the handler sees it even if the loop is blocked."""
         if hold.ended or hold.stop is not None:
             return
         hold.stop = stop

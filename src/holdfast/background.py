@@ -44,12 +44,17 @@ class Background:
         self._calls: set[asyncio.Task[Any]] = set()
         self.client: Client | None = None
 
-    def run(self, name: str, use: Callable[[Client], Coroutine[Any, Any, R]]) -> R:
-        """Runs the coroutine there and waits for it; refuses where waiting would stop an event loop."""
+    def run(
+        self, name: str, use: Callable[[Client], Coroutine[Any, Any, R]], timeout: float | None = None
+    ) -> R:
+        """Runs the coroutine there and waits for it; refuses where waiting would stop an event loop.
+
+        TimeoutError after so many seconds, which connecting counts to; the coroutine is cancelled then.
+        """
         self.check(f"await {name}(...)")
         future = asyncio.run_coroutine_threadsafe(self._use(use), self._started())
         try:
-            return future.result()
+            return future.result(timeout)
         except CancelledError:
             raise NotOpen(f"the application was closed while {name} was under way") from None
         except BaseException:

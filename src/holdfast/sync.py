@@ -37,9 +37,11 @@ class _Face(Generic[X]):
         self._name = name
         self._reach = reach
 
-    def wait_for(self, name: str, use: Callable[[X], Coroutine[Any, Any, R]]) -> R:
+    def wait_for(
+        self, name: str, use: Callable[[X], Coroutine[Any, Any, R]], timeout: float | None = None
+    ) -> R:
         """Waits for a coroutine; on a running event loop it raises, saying what to await instead."""
-        return self._background.run(f"{self._name}.{name}", lambda client: use(self._reach(client)))
+        return self._background.run(f"{self._name}.{name}", lambda client: use(self._reach(client)), timeout)
 
 
 def _blocking(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,9 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.model.errors import HoldfastError
 from holdfast.model.health import Health, all_well
+from holdfast.model.overview import QueueInfo
 from holdfast.model.settings import Settings
 from holdfast.telemetry import chorus, exposition
 from holdfast.telemetry.endpoint import Endpoint, HealthFile
@@ -26,6 +29,9 @@ OWN = "/own"
 VALUES, MEASURED = "/values", "/values/measured"
 PROMPT = 0.5
 """So long is a process given to say how it is: who asks for all of them waits a second, often."""
+
+LOOK = 2.0
+"""So long is the store given to tell of its queues."""
 
 
 @contextmanager
@@ -52,9 +58,15 @@ def telling_of_one(app: Holdfast, health: Callable[[], Health], inside: Path | N
             yield
         return
     metrics = Metrics(app)
+    looking = threading.Lock()
 
     def measured() -> Metrics:
-        metrics.take(app.sync.queues.wait_for("list", lambda queues: queues_within(queues, 2)))
+        # One look at a time, and none for long: health is asked at the same door.
+        if looking.acquire(blocking=False):
+            try:
+                metrics.take(_queues(app))
+            finally:
+                looking.release()
         return metrics
 
     try:
@@ -71,6 +83,14 @@ def telling_of_one(app: Holdfast, health: Callable[[], Health], inside: Path | N
                 yield
     finally:
         metrics.close()
+
+
+def _queues(app: Holdfast) -> list[QueueInfo] | None:
+    """All queues; None if the store cannot be reached, or does not answer in time."""
+    try:
+        return app.sync.queues.wait_for("list", lambda queues: queues_within(queues, LOOK), LOOK)
+    except (HoldfastError, TimeoutError):
+        return None
 
 
 class Children:

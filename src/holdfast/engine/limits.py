@@ -137,7 +137,8 @@ async def _change(flow: FlowStore, target: Target, change: Callable[[LimitRecord
         stands = next((each for each in await flow.limits() if (each.scope, each.name) == target), None)
         limit = change(stands or LimitRecord(scope=target[0], name=target[1], declared=True))
         wanted = limit if limit.holds_back or limit.weight != 1.0 else None
-        if wanted == stands or await flow.swap(stands, wanted):
+        # Also when it stands already: of several partitions, some may not have it yet.
+        if wanted is stands is None or await flow.swap(stands, wanted):
             return
     raise StateConflict(f"the limit on {target[0]} {target[1]!r} is being changed all the time; try again")
 

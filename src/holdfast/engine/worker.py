@@ -121,7 +121,8 @@ class Worker:
             away = None if outage is None or outage.since is None else moment - outage.since
             ended: Phase = "failed" if self.exit_code == FAILED else "stopped"
             return Vitals(phase="starting" if self._is_running else ended, away=away)
-        since = min((each.away_since for each in pump.exchanges if each.away_since), default=None)
+        known = [each.away_since for each in pump.exchanges]
+        since = min((each for each in known if each is not None), default=None)
         return Vitals(
             phase="draining" if pump.is_stopping else "serving",
             silent=moment - pump.heard,

@@ -161,7 +161,11 @@ class _Threaded(socketserver.ThreadingMixIn):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:  # no thread could be started
+                self._free.release()
+                raise
         else:
             self.shutdown_request(request)  # type: ignore[attr-defined]
 
@@ -238,7 +242,7 @@ class HealthFile:
         while not self._stopping.wait(self._every):
             try:
                 self._write()
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  a file that grows old says that the process is dead
                 log.warning("health cannot be written", extra={"fields": {"error": str(error)}})
 
     def _write(self) -> None:

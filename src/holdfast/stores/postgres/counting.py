@@ -44,7 +44,11 @@ async def count_some(database: Database, queries: Queries, ns: int, most: int) -
         if (kind, "" if kind == _PARKED else queue) not in cut:
             found.add(kind, queue, state, jobs, due)
     if cut:
-        found.estimate(cut, sizes, *await _sample(database, queries, ns))
+        missed = found.estimate(cut, sizes, *await _sample(database, queries, ns))
+        for kind, queue, state, jobs, due, _ in rows:
+            # The sample has none of them: then they are not many more than were counted.
+            if (kind, "" if kind == _PARKED else queue) in missed:
+                found.add(kind, queue, state, jobs, due, exact=False)
     return found.told()
 
 
@@ -62,7 +66,9 @@ class _Counts:
         self._parked: Counter[Line] = Counter()
         self._estimated: set[Line] = set()
 
-    def add(self, kind: str, queue: str, state: int, jobs: int, due: int) -> None:
+    def add(self, kind: str, queue: str, state: int, jobs: int, due: int, *, exact: bool = True) -> None:
+        if not exact:
+            self._estimated.add((queue, state))
         self._jobs[queue, state] += jobs
         self._due[queue, state] += due
         if kind == _PARKED:
@@ -70,8 +76,11 @@ class _Counts:
 
     def estimate(
         self, cut: set[tuple[str, str]], least: Counter[tuple[str, str]], sample: list[Any], times: float
-    ) -> None:
-        """Fills in what was cut off: as much as was counted, or as the sample tells if that is more."""
+    ) -> set[tuple[str, str]]:
+        """Fills in what was cut off: as much as was counted, or as the sample tells if that is more.
+
+        Gives those that the sample has nothing of.
+        """
         seen: Counter[tuple[str, str]] = Counter()
         for kind, queue, _, jobs, _ in sample:
             seen[kind, "" if kind == _PARKED else queue] += jobs
@@ -79,12 +88,8 @@ class _Counts:
             place = kind, "" if kind == _PARKED else queue
             if place in cut:
                 share = max(times, least[place] / seen[place])
-                self.add(kind, queue, state, round(jobs * share), round(due * share))
-                self._estimated.add((queue, state))
-        for kind, queue in cut - seen.keys():
-            # The sample has missed all of them: then they are not many more than were counted.
-            self.add(kind, queue, 0, least[kind, queue], least[kind, queue] if kind == _READY else 0)
-            self._estimated.add((queue, 0))
+                self.add(kind, queue, state, round(jobs * share), round(due * share), exact=False)
+        return cut - seen.keys()
 
     def told(self) -> list[QueueCount]:
         return [

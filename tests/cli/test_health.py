@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -169,3 +170,15 @@ def test_the_token_is_shown_nowhere(holdfast: Run, monkeypatch: pytest.MonkeyPat
         ended = holdfast(*arguments)
         assert "correct-horse" not in ended.stdout + ended.stderr
         assert "***" in ended.stdout
+
+
+def test_metrics_are_told_though_the_store_is_away_from_the_beginning(start: Start) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        store = f"redis://127.0.0.1:{closed.getsockname()[1]}/0"
+        process = start("worker", "shop:app", "--store", store, "--health-port", "0")
+        port = port_of(process)
+        status, text = ask(port, "/metrics")
+        assert status == 200
+        assert samples(text)["holdfast_store_up", ""] == 0
+        assert ask(port, "/health/live")[0] == 200

@@ -6,9 +6,10 @@ from contextvars import Context
 import pytest
 
 from holdfast import OutcomeUnknown, StoreUnavailable
+from holdfast.engine.limits import Limits
 from holdfast.model.errors import ConfigurationError, InvalidEvent, InvalidJob, PartlyStored
 from holdfast.model.events import NewEvent
-from holdfast.model.flow import NewFlow
+from holdfast.model.flow import NewFlow, Scope
 from holdfast.model.partition import stamped, tag_of
 from holdfast.model.records import LockWish, NewJob, Query
 from holdfast.model.timing import SECOND
@@ -222,6 +223,18 @@ async def test_a_pause_that_reached_only_some_says_so_and_can_be_repeated() -> N
     switches["b"].come_back()
     await session.fleet.pause("mail")
     assert [queue.paused for queue in await session.fleet.queues()] == [True]
+
+
+async def test_a_limit_that_reached_only_some_is_given_to_the_others_when_it_is_set_again() -> None:
+    store = three()
+    session = await store.connect("n")
+    limits = Limits(lambda: session)
+    await limits.set(key="ann", concurrency=1)
+    parts = [await store.parts[name].connect("n") for name in NAMES]
+    await parts[-1].flow.remove(Scope.KEY, "ann")
+    await limits.set(key="ann", concurrency=1)
+    for part in parts:
+        assert [limit.concurrency for limit in await part.flow.limits()] == [1]
 
 
 async def test_locks_are_all_at_home() -> None:

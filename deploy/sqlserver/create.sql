@@ -2635,6 +2635,16 @@ BEGIN
         EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
         IF @got = 1
         BEGIN
+            IF @stands = 1 AND EXISTS (
+                SELECT 1 FROM holdfast.limits AS l
+                WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND EXISTS (
+                    SELECT l.concurrency, l.rate, l.period, l.burst, l.paused, l.weight, l.declared
+                    INTERSECT
+                    SELECT @concurrency, @rate, @period, @burst, @paused, @weight, @declared))
+                SET @is_same = 1;
+            IF @stands = 0 AND NOT EXISTS (
+                SELECT 1 FROM holdfast.limits AS l WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name)
+                SET @is_same = 1;
             IF @stood = 1 AND EXISTS (
                 SELECT 1 FROM holdfast.limits AS l
                 WHERE l.ns = @ns AND l.scope = @scope AND l.name = @name AND EXISTS (

@@ -42,7 +42,9 @@ async def test_the_file_is_let_go_even_where_no_thread_can_be_started(
     class Late(threading.Thread):
         start = refuse
 
+    before = {*threading.enumerate()}
     async with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app:
         await app.stats()
         monkeypatch.setattr(aside, "Thread", Late)
-    assert not [each.name for each in threading.enumerate() if each.name == "holdfast-writer"]
+    left = {*threading.enumerate()} - before
+    assert not [each.name for each in left if each.name == "holdfast-writer"]

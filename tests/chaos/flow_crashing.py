@@ -25,7 +25,7 @@ FLOW_CALLS: dict[str, tuple[str, Callable[..., bool]]] = {
     "end-in-batch": ("tick", ends_with(Ending.SUCCESS)),
     "halt": ("tick", ends_with(Ending.FAILED)),
     "add-after": ("add", anything),
-    "put": ("put", anything),
+    "put": ("swap", anything),
     "close": ("release", anything),
 }
 """Each call is about a job of the namespace, and about another that it frees."""

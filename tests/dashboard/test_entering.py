@@ -42,6 +42,7 @@ def test_sign_in_address_keeps_no_token(
     page.context.clear_cookies()
     page.keyboard.press("r")
     expect(page.get_by_role("alert")).to_have_text("Your session has ended. Sign in again.")
+    page.close()
     complaints[:] = [each for each in complaints if "401" not in each]
 
 

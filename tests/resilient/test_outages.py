@@ -128,7 +128,7 @@ async def test_an_application_is_told_at_once_what_is_wrong_since_when_and_when_
     faults = Faults()
     breaker = Breaker(failures=1, outage_seconds=0, reset_seconds=3600)
     store = ResilientStore(FaultyStore(MemoryStore(), faults), retry_seconds=0, breaker=breaker)
-    monkeypatch.setattr("holdfast.opening.open_store", lambda url, auto_migrate: store)
+    monkeypatch.setattr("holdfast.opening.open_store", lambda url, **_: store)
     app = Holdfast("memory://")
 
     @app.task

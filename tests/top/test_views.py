@@ -64,7 +64,7 @@ async def test_rates_and_lateness_come_from_reports() -> None:
         await screen.until("no live worker")
         async with shop.app, shop.app.worker():
             await shop.app.enqueue_many([shop.send.call("a@example.org") for _ in range(50)])
-            text = await screen.until("ok/s", "p99")
+            text = await screen.until("1 live", "ok/s", "p99")
             assert "no live worker" not in text
 
 

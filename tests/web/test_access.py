@@ -67,7 +67,7 @@ def test_wrong_credentials_are_none(server: Serving, route: Route) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/jobs", "/x", "/static/x", "/.."]
+    "path", ["/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/jobs", "/x", "/static/x"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE", "TRACE", "PROPFIND"])
 def test_what_is_not_there_is_not_told_to_nobody(server: Serving, path: str, method: str) -> None:

@@ -80,8 +80,9 @@ def test_by_default_it_listens_here_only_and_prints_a_link_that_signs_in(tmp_pat
             with browser.stream("GET", "api/v1/stream") as stream:
                 lines = stream.iter_lines()
                 assert next(lines).startswith("retry")
+                assert next(line for line in lines if line.startswith("event")) == "event: overview"
                 process.send_signal(signal.SIGTERM)
-                assert "event: overview" in list(lines)
+                assert list(lines), "what was begun is told to its end"
         assert process.wait(20) == 0
         assert process.stderr is not None
         written = process.stderr.read()

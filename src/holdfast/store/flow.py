@@ -55,7 +55,8 @@ class FlowStore(Protocol):
     async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
         """Puts a limit in the place of `known`, as `limits` gave it; False if that is not what stands there.
 
-        None says that there is none, or shall be none. Not both. `paused_since` is neither compared nor taken
+        None says that there is none, or shall be none. Not both. True also if the limit stands there already:
+        then it may be this call that is repeated. `paused_since` is neither compared nor taken
         over: it is what stands there, if that is paused and stays so.
         """
         ...

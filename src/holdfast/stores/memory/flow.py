@@ -32,6 +32,8 @@ class MemoryFlow:
         with self._lock:
             limits = self._shelf.limits
             stands = limits.of.get((scope, name))
+            if same(stands, limit):
+                return True
             if not same(stands, known):
                 return False
             if limit is None:

@@ -21,7 +21,6 @@ class ResilientFlow:
         await self._call(lambda: self._flow.put(limits))
 
     async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
-        """False also if the first try has done it and its answer was lost: what stands is read again then."""
         return await self._call(lambda: self._flow.swap(known, limit))
 
     async def remove(self, scope: Scope, name: str) -> None:

@@ -80,6 +80,8 @@ def _put(tx: Transaction, limits: Sequence[LimitRecord]) -> None:
 def _swap(tx: Transaction, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
     scope, name = target(known, limit)
     stands = next((each for each in read_limits(tx) if (each.scope, each.name) == (scope, name)), None)
+    if same(stands, limit):
+        return True
     if not same(stands, known):
         return False
     if limit is None:

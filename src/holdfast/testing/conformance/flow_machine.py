@@ -109,7 +109,7 @@ class FlowMachine(StoreMachine):
         stands = next((each for each in found if (each.scope, each.name) == target), None)
         if known is not None:
             known = replace(known, scope=limit.scope, name=limit.name)
-        if not same(known, stands):
+        if not same(known, stands) and not same(limit, stands):
             assert not self.ask(lambda session: session.flow.swap(known, limit))
         assert self.ask(lambda session: session.flow.swap(stands, limit))
 

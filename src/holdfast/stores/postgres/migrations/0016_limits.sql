@@ -74,11 +74,17 @@ CREATE FUNCTION holdfast.swap_limit_v1(
     p_ns integer, p_scope text, p_name text, p_known jsonb, p_limit jsonb
 ) RETURNS boolean LANGUAGE plpgsql
 AS $$
+DECLARE
+    v_stands jsonb;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
-    IF p_known - 'paused_since' IS DISTINCT FROM (
-        SELECT to_jsonb(l) - 'ns' - 'since' FROM holdfast.limits AS l WHERE l.ns = p_ns AND l.scope = p_scope AND l.name = p_name)
-    THEN
+    v_stands := (
+        SELECT to_jsonb(l) - 'ns' - 'since' FROM holdfast.limits AS l
+        WHERE l.ns = p_ns AND l.scope = p_scope AND l.name = p_name);
+    IF p_limit - 'paused_since' IS NOT DISTINCT FROM v_stands THEN
+        RETURN true;
+    END IF;
+    IF p_known - 'paused_since' IS DISTINCT FROM v_stands THEN
         RETURN false;
     END IF;
     IF p_limit IS NULL THEN

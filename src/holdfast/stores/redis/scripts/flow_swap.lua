@@ -2,6 +2,7 @@
 -- the new limit can make a job wait, and its value, or nothing and nothing.
 local field, value = ARGV[4], ARGV[7]
 local known = call('HGET', F.table_of(field), field) or call('HGET', WEIGHTS, field) or ''
+if known == value then return 1 end
 if known ~= ARGV[5] then return 0 end
 local was_limited, changed = F.is_limited(), {}
 call('DEL', KEYS[2])

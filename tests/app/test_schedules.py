@@ -194,6 +194,14 @@ async def test_a_schedule_is_steered(office: Office) -> None:
             await schedules.pause("nightly")
 
 
+async def test_a_schedule_at_the_end_of_the_calendar_is_listed_with_the_others(office: Office) -> None:
+    late = datetime(9998, 1, 1, tzinfo=UTC)
+    async with office.app.testing(START):
+        await office.app.schedules.put("late", every(seconds=3e9, start=late), office.report.call())
+        assert await office.app.schedules.next("late") == [late]
+        assert [each.next_due for each in await office.app.schedules.list()] == [late, START + 10 * MINUTE]
+
+
 def test_a_schedule_is_declared_above_its_task(office: Office) -> None:
     with pytest.raises(ConfigurationError, match=r"write @app\.schedule\(\.\.\.\) above @app\.task"):
         office.app.schedule(every(minutes=1))(lambda: None)  # type: ignore[type-var]

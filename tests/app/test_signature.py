@@ -316,3 +316,12 @@ def test_types_of_the_defining_function_are_found_when_its_names_are_given() -> 
 
     signature = Signature(takes, names={"Local": Local})
     assert signature.decode(signature.encode((Local(1),), {})) == ([Local(1)], {})
+
+
+def test_a_call_that_does_not_fit_is_told_the_parameters_without_their_defaults() -> None:
+    def connect(host: str, *, password: str = "c4n4ry") -> None:
+        raise NotImplementedError
+
+    with pytest.raises(InvalidJob, match=r"takes \(host: 'str', \*, password: 'str' = \.\.\.\)") as raised:
+        Signature(connect).encode((), {})
+    assert "c4n4ry" not in str(raised.value)

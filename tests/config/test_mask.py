@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from holdfast.model.masking import mask, mask_url
@@ -35,6 +37,56 @@ def test_urls_inside_other_text_are_masked_too() -> None:
     assert CANARY not in masked
     assert "postgresql://me:***@host/db" in masked
     assert masked.endswith("giving up")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"Server=h;Password={CANARY};Port=1", "Server=h;Password=***;Port=1"),
+        (f"https://x/?back=https://y?token={CANARY}", "https://x/?back=https://y?token=***"),
+        (
+            f"store=postgresql%3a%2F%2Fme%3A{CANARY}%40host&n=1",
+            "store=postgresql%3a%2F%2Fme%3A***%40host&n=1",
+        ),
+        (f"1://a:{CANARY}@host", "1://a:***@host"),
+        (
+            f"partition://?a=redis%3A%2F%2F%3A{CANARY}%40h&b=memory://",
+            "partition://?a=redis:***@h&b=memory://",
+        ),
+        ("https://a.b/c and ann@example.org", "https://a.b/c and ann@example.org"),
+        ("ratio %40 of 3:4", "ratio %40 of 3:4"),
+    ],
+)
+def test_what_is_secret_in_a_text_is_masked_and_nothing_else(text: str, shown: str) -> None:
+    assert mask(text) == shown
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "%3A%2F%2F",
+            "%3A",
+            "%40%3A%2F%2F",
+            "%3A%2F%2F%40&",
+            "://",
+            ":",
+            "@",
+            ":@",
+            "://:",
+            "://@",
+            "a://b:c@ ",
+        ),
+        *("?pass", "pass", "&key=", ";token", "partition://", "partition://?a=", "partition://?a=b&", "a://"),
+    ],
+)
+def test_masking_takes_no_time_worth_speaking_of_whatever_the_text(part: str) -> None:
+    long = part * (65_536 // len(part))
+    for work in (mask, mask_url):
+        for text in (long, f"a://{long}", f"?{long}"):
+            began = time.process_time()
+            work(text)
+            assert time.process_time() - began < 0.05
 
 
 def test_settings_do_not_show_the_password_of_their_store() -> None:

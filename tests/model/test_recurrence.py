@@ -92,7 +92,7 @@ def test_a_single_time_is_a_moment_with_a_time_zone() -> None:
         assert raised.value.setting == "at"
 
 
-@given(intervals, instants, st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))
+@given(intervals, instants, st.integers(0, 10**4), st.floats(0, 1, exclude_max=True))
 def test_due_times_by_rate_are_the_start_and_so_many_intervals(
     interval: int, origin: int, step: int, share: float
 ) -> None:
@@ -103,6 +103,7 @@ def test_due_times_by_rate_are_the_start_and_so_many_intervals(
 @given(intervals, instants, instants)
 def test_a_start_that_is_given_is_itself_a_due_time(interval: int, start: int, instant: int) -> None:
     due = Every(interval, "rate", start).next_after(instant, origin=instant)
+    assert due is not None
     assert due > instant
     assert due >= start
     assert (due - start) % interval == 0
@@ -189,3 +190,16 @@ def test_a_recurrence_survives_storing(recurrence: Recurrence) -> None:
 def test_a_text_is_not_a_recurrence() -> None:
     with pytest.raises(ConfigurationError, match=r"'@daily' is not made by every\(\.\.\.\), cron"):
         check_recurrence("@daily")
+
+
+@pytest.mark.parametrize("anchor", ["rate", "start", "end"])
+def test_an_interval_ends_with_the_calendar(anchor: Anchor) -> None:
+    late = datetime(9998, 1, 1, tzinfo=UTC)
+    rule = every(seconds=3e9, start=late) if anchor == "rate" else every(seconds=3e9, anchor=anchor)
+    due = at(late).instant
+    assert rule.next_after(due, 0) is None
+    assert list(upcoming(rule, due, 0)) == [due]
+    assert due_after_run(rule, due, due) is None
+    assert passed(rule, due, due, 0, 1).following is None
+    with pytest.raises(ConfigurationError, match="years 1 to 9999"):
+        at(datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))))

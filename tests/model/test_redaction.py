@@ -29,6 +29,27 @@ REDACT = Redactor().redact
         "APIKey",
         "x-api-key",
         "token",
+        *(
+            "tokens",
+            "Tokens",
+            "access_tokens",
+            "refreshTokens",
+            "authtoken",
+            "authToken",
+            "user_access_tokens",
+        ),
+        *(
+            "pass",
+            "db_pass",
+            "dbPass",
+            "passwd",
+            "db_passwd",
+            "passWord",
+            "PassWord",
+            "passwds",
+            "dbpassword",
+        ),
+        *("secretkey", "accesskey", "privatekey", "aws_secretkey", "secretKey", "accessKey", "PRIVATEKEY"),
     ],
 )
 def test_what_is_named_like_a_secret_is_hidden(name: str) -> None:
@@ -38,7 +59,19 @@ def test_what_is_named_like_a_secret_is_hidden(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["author", "tokenizer", "max_tokens", "monkey", "keyboard", "passenger", "key"]
+    "name",
+    [
+        "author",
+        "tokenizer",
+        "max_tokens",
+        "monkey",
+        "keyboard",
+        "passenger",
+        "passport",
+        "compass",
+        "bypass",
+        "key",
+    ],
 )
 def test_what_only_sounds_alike_is_shown(name: str) -> None:
     assert REDACT({name: "shown"}) == {name: "shown"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.errors import ConfigurationError, InvalidJob
-from holdfast.model.timing import FAR, SECOND, Timing, instant, micros, moment
+from holdfast.model.timing import FAR, FIRST, LAST, SECOND, Timing, instant, micros, moment
 
 
 def test_a_duration_is_seconds_or_a_timedelta() -> None:
@@ -46,6 +46,25 @@ def test_an_instant_is_the_same_in_every_time_zone() -> None:
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_an_instant_comes_back_to_the_microsecond(value: datetime) -> None:
     assert moment(instant(value, "at")) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    ],
+)
+def test_an_instant_outside_the_calendar_in_utc_is_refused(value: datetime) -> None:
+    with pytest.raises(InvalidJob, match="years 1 to 9999") as raised:
+        instant(value, "at")
+    assert raised.value.field == "at"
+
+
+@pytest.mark.parametrize("stored", [LAST + 1, 2**63 - 1, 10**30])
+def test_a_stored_instant_outside_the_calendar_is_shown_as_its_end(stored: int) -> None:
+    assert moment(stored) == moment(LAST) == datetime.max.replace(tzinfo=UTC)
+    assert moment(-stored) == moment(FIRST) == datetime.min.replace(tzinfo=UTC)
 
 
 @given(st.floats(0.1, 86_400))

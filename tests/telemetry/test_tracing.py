@@ -144,6 +144,30 @@ async def test_every_attempt_is_a_span_of_the_trace_with_what_it_raised(url: str
     assert "Traceback" in str(told["exception.stacktrace"])
 
 
+async def test_no_span_has_the_password_that_an_exception_had_in_its_words() -> None:
+    app = shop()
+
+    @app.task(retry=Fixed(max_retries=0, wait=0))
+    async def charge() -> None:
+        raise OSError("cannot reach postgresql://me:c4n4ry@host/db")
+
+    spans = Spans(app)
+    async with app:
+        await charge.enqueue()
+        await drain(app)
+    sending = spans.tracing.sending([], [])
+    sending.failed(OSError("cannot reach postgresql://me:c4n4ry@host/db"))
+    run, sent = spans.one("run charge"), spans.one("emit")
+    for span in (run, sent):
+        assert "postgresql://me:***@host/db" in (span.status.description or "")
+        (raised,) = span.events
+        told = dict(raised.attributes or {})
+        assert "postgresql://me:***@host/db" in str(told["exception.message"])
+        assert "postgresql://me:***@host/db" in str(told["exception.stacktrace"])
+    assert "postgresql://me:***@host/db" in attributes(run)["holdfast.reason"]
+    assert "c4n4ry" not in "".join(span.to_json() for span in spans.all())
+
+
 async def test_a_take_over_is_a_further_span_and_the_late_one_says_that_it_was_refused() -> None:
     rig = Rig(lease_seconds=60, heartbeat_seconds=0.05)
     spans = Spans(rig)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Event, Holdfast
+from holdfast import Event, Holdfast, Never
 from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter
 from holdfast.web.access import Role, Token, Tokens
 from holdfast.web.table import TABLE
-from tests.web.serving import SECRETS, Serving
+from tests.web.serving import SECRETS, Serving, make_web, serving
+from tests.web.shop import make_shop
 from tests.web.test_access import ask
 
 CANARY = "canary-7f3a9c"
@@ -70,6 +71,32 @@ def test_the_canary_is_only_in_the_authorised_view(server: Serving, shop: Holdfa
     assert CANARY not in told
     assert "action=get_payload" in told
     assert not any(secret in told for secret in SECRETS.values())
+
+
+def test_the_words_of_an_exception_are_masked_wherever_they_are_shown() -> None:
+    shop = make_shop()
+    url = f"postgresql://me:{CANARY}@host/db"
+
+    @shop.on("orders", group="billing", retry=Never())
+    async def bill(event: Event[str]) -> None:
+        raise ConnectionError(f"cannot reach {url}")
+
+    with serving(make_web(shop)) as server:
+        body = {"task": "send", "arguments": {"to": url, "password": "x"}}
+        job_id = server.admin.post("/api/v1/jobs", json=body).json()["job"]["id"]
+
+        async def emit() -> None:
+            await shop.emit(Event(topic="orders", type="x", data="y"))
+
+        server.run(emit())
+        server.drain(shop)
+        page = server.admin.get(f"/api/v1/jobs/{job_id}")
+        groups = server.admin.get("/api/v1/groups")
+    explanation = page.json()["explanation"]
+    for shown in (explanation["sentence"], explanation["facts"]["reason"]):
+        assert "postgresql://me:***@host/db" in shown
+    assert "postgresql://me:***@host/db" in groups.json()["groups"][0]["waiting"][0]["reason"]
+    assert CANARY not in page.text + groups.text
 
 
 def test_each_change_is_one_line_that_says_who(server: Serving, log: io.StringIO) -> None:

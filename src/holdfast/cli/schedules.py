@@ -269,9 +269,11 @@ async def _steered(store: str | None, namespace: str | None, name: str) -> Async
 
 
 def _local(recurrence: Recurrence, due: datetime) -> datetime:
-    if isinstance(recurrence, Cron):
-        return due.astimezone(UTC if recurrence.tz == "UTC" else ZoneInfo(recurrence.tz))
-    return due.astimezone()
+    place = ZoneInfo(recurrence.tz) if isinstance(recurrence, Cron) and recurrence.tz != "UTC" else None
+    try:
+        return due.astimezone(UTC if isinstance(recurrence, Cron) and place is None else place)
+    except (OverflowError, ValueError):  # at the end of the calendar there may be no such local time
+        return due
 
 
 def _coming(info: ScheduleInfo) -> str:

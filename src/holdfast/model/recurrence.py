@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.model.cron import Cron
 from holdfast.model.errors import ConfigurationError, InvalidJob
-from holdfast.model.timing import FAR, SECOND, Seconds, instant, micros
+from holdfast.model.timing import FAR, LAST, SECOND, Seconds, instant, micros
 
 Anchor: TypeAlias = Literal["rate", "start", "end"]
 
@@ -48,12 +48,19 @@ class Every(msgspec.Struct, frozen=True, tag="every"):
                 setting="every.start",
             )
 
-    def next_after(self, instant: int, origin: int) -> int:
-        """The first due time later than the instant; by `start` and `end`, as if a run were there then."""
+    def next_after(self, instant: int, origin: int) -> int | None:
+        """The first due time later than the instant; by `start` and `end`, as if a run were there then.
+
+        None beyond the calendar.
+        """
         if self.anchor != "rate":
-            return instant + self.interval
+            return _known(instant + self.interval)
         start, first = (origin, 1) if self.start is None else (self.start, 0)
-        return start + max(first, (instant - start) // self.interval + 1) * self.interval
+        return _known(start + max(first, (instant - start) // self.interval + 1) * self.interval)
+
+
+def _known(due: int) -> int | None:
+    return due if due <= LAST else None
 
 
 class At(msgspec.Struct, frozen=True, tag="at"):
@@ -142,7 +149,8 @@ def due_after_run(recurrence: Recurrence, started: int | None, ended: int) -> in
     """
     if not isinstance(recurrence, Every) or recurrence.anchor == "rate":
         return None
-    return (started if recurrence.anchor == "start" and started is not None else ended) + recurrence.interval
+    since = started if recurrence.anchor == "start" and started is not None else ended
+    return _known(since + recurrence.interval)
 
 
 def upcoming(recurrence: Recurrence, due: int | None, origin: int) -> Iterator[int]:
@@ -171,7 +179,7 @@ def passed(recurrence: Recurrence, due: int, now: int, origin: int, keep: int) -
         return Passed(
             tuple(due + step * recurrence.interval for step in latest),
             gone + 1,
-            due + (gone + 1) * recurrence.interval,
+            _known(due + (gone + 1) * recurrence.interval),
         )
     found: deque[int] = deque(maxlen=keep)
     count = 0

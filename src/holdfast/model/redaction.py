@@ -19,9 +19,16 @@ NAMES = frozenset(
         *("encryption_key", "credential", "credentials", "authorization", "auth", "bearer", "cookie"),
         *("cookies", "jwt", "otp", "totp", "pin", "cvv", "cvc", "card_number", "credit_card", "iban", "ssn"),
         *("connection_string", "dsn", "session_id", "sessionid", "signature"),
+        *("pass", "pass_word", "pass_words", "passwds", "pass_wd", "pass_phrase", "pass_code"),
+        *("dbpassword", "dbpasswd", "dbpass", "userpassword", "userpasswd", "userpass"),
+        *("tokens", "access_tokens", "refresh_tokens", "api_tokens", "auth_tokens", "bearer_tokens"),
+        *("id_tokens", "session_tokens", "authtoken", "accesstoken", "refreshtoken", "apitoken"),
+        *("secretkey", "accesskey", "privatekey", "signingkey", "encryptionkey"),
     }
 )
 """Hidden wherever a key has these words in it: `password` hides `user_password` and `dbPassword` as well."""
+_ALONE = frozenset({"tokens"})
+"""Hidden only as the whole key: `max_tokens` is a number that people want to see."""
 DEEPEST, MOST, LONGEST = 64, 20_000, 20_000
 CUT = "…"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -68,7 +75,9 @@ class Redactor:
         known = self._known.get(key)
         if known is None:
             words = f"_{_words(key[:_LONGEST_KEY])}_"
-            known = any(f"_{name}_" in words for name in self._names)
+            known = any(
+                f"_{name}_" == words if name in _ALONE else f"_{name}_" in words for name in self._names
+            )
             if len(self._known) < 1_000:
                 self._known[key] = known
         return known

@@ -30,6 +30,14 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Function = Callable[..., Any]
 
 
+class _Default:
+    def __repr__(self) -> str:
+        return "..."
+
+
+_DEFAULT = _Default()
+
+
 class Signature:
     """What a handler takes, without its context, and what it returns.
 
@@ -163,8 +171,16 @@ class Signature:
         try:
             self._python.bind(*args, **kwargs)
         except TypeError as error:
-            return InvalidJob("arguments", f"{error}; {self._where} takes {self._python}")
-        return InvalidJob("arguments", f"they do not fit {self._where}{self._python}")
+            return InvalidJob("arguments", f"{error}; {self._where} takes {self._shown()}")
+        return InvalidJob("arguments", f"they do not fit {self._where}{self._shown()}")
+
+    def _shown(self) -> inspect.Signature:
+        """Without the values of defaults, of which one may be a secret."""
+        shown = [
+            each if each.default is each.empty else each.replace(default=_DEFAULT)
+            for each in self._python.parameters.values()
+        ]
+        return self._python.replace(parameters=shown)
 
     def _hints(self, function: Function, names: Mapping[str, Any] | None) -> dict[str, Any]:
         try:

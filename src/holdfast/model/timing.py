@@ -15,6 +15,10 @@ Seconds: TypeAlias = float | timedelta
 SECOND = 1_000_000
 FAR = 100 * 366 * 86_400 * SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+FIRST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+LAST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+"""The ends of the calendar in UTC, as instants."""
 
 
 def seconds(value: Seconds) -> float:
@@ -33,16 +37,19 @@ def micros(value: Seconds, field: str) -> int:
 
 
 def instant(value: datetime, field: str) -> int:
-    """The moment in microseconds since 1970; refuses a datetime without a time zone."""
+    """The moment in microseconds since 1970; refuses one without a time zone, or outside UTC's calendar."""
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidJob(field, f"{value!r} has no time zone; use for instance datetime.now(UTC)")
-    return (value - EPOCH) // timedelta(microseconds=1)
+    found = (value - EPOCH) // _MICROSECOND
+    if not FIRST <= found <= LAST:
+        raise InvalidJob(field, f"{value.isoformat()} is not within the years 1 to 9999 in UTC")
+    return found
 
 
 @lru_cache(maxsize=256)
 def moment(micros_since_1970: int) -> datetime:
-    """The instant as a datetime; jobs that were added together share theirs."""
-    return EPOCH + timedelta(microseconds=micros_since_1970)
+    """The instant as a datetime within the calendar; jobs that were added together share theirs."""
+    return EPOCH + timedelta(microseconds=min(max(micros_since_1970, FIRST), LAST))
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

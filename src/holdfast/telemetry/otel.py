@@ -7,6 +7,7 @@ word for begins with `holdfast.`.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Protocol
@@ -23,6 +24,7 @@ from holdfast.engine.notices import Notices
 from holdfast.model.errors import ConfigurationError
 from holdfast.model.events import EventRecord, NewEvent
 from holdfast.model.headers import Carrier, carried
+from holdfast.model.masking import mask
 from holdfast.model.outcome import Failed, Outcome
 from holdfast.model.records import Added, JobRecord, NewJob
 from holdfast.model.report import BOUNDS
@@ -219,7 +221,9 @@ class _Sending:
         self._span.end()
 
     def failed(self, error: BaseException) -> None:
-        self._span.record_exception(error)
+        if self._span.is_recording():
+            trail = "".join(traceback.format_exception(error))
+            self._span.add_event("exception", _told(type(error).__qualname__, str(error), trail))
         _mark_bad(self._span, f"{type(error).__name__}: {error}", type(error).__qualname__)
         self._span.end()
 
@@ -235,23 +239,27 @@ class _Attempt:
         if not isinstance(outcome, Failed) or not self._span.is_recording():
             return
         kind = "error" if outcome.exception is None else type(outcome.exception).__qualname__
-        told: Attributes = {"exception.type": kind, "exception.message": outcome.reason}
-        if outcome.error is not None:
-            told["exception.stacktrace"] = outcome.error
-        self._span.add_event("exception", told, self._ended)
+        self._span.add_event("exception", _told(kind, outcome.reason, outcome.error), self._ended)
         self._span.set_attribute("error.type", kind)
 
     def settled(self, outcome: str, reason: str | None) -> None:
         self._span.set_attribute("holdfast.outcome", outcome)
         if reason is not None:
-            self._span.set_attribute("holdfast.reason", reason)
+            self._span.set_attribute("holdfast.reason", mask(reason))
         if outcome in BAD:
             _mark_bad(self._span, f"{outcome}: {reason}" if reason else outcome)
         self._span.end(self._ended)
 
 
+def _told(kind: str, message: str, trail: str | None) -> Attributes:
+    told: Attributes = {"exception.type": kind, "exception.message": mask(message)}
+    if trail is not None:
+        told["exception.stacktrace"] = mask(trail)
+    return told
+
+
 def _mark_bad(span: trace.Span, why: str, kind: str | None = None) -> None:
-    span.set_status(Status(StatusCode.ERROR, why))
+    span.set_status(Status(StatusCode.ERROR, mask(why)))
     if kind is not None:
         span.set_attribute("error.type", kind)
 

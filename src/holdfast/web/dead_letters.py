@@ -26,6 +26,7 @@ _PAGE = 250
 _SHOWN = 5
 _MOST_CHANGED = 1_000
 _LONGEST_LINE = 300
+_LOOKED_AT = 4_000
 
 
 class DeadQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +151,8 @@ def _sort(groups: dict[tuple[str, str, str | None, str | None], DeadGroup], job:
 
 
 def _shown(text: str | None) -> str | None:
-    return None if text is None else mask(text)[:_LONGEST_LINE]
+    """The beginning of it; more than that is masked, for a secret's end may be behind what is shown."""
+    return None if text is None else mask(text[:_LOOKED_AT])[:_LONGEST_LINE]
 
 
 def _last_line(error: str | None) -> str | None:

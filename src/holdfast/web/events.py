@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from holdfast.engine.events import GroupInfo
 from holdfast.model.events import Event
+from holdfast.model.masking import mask
 from holdfast.web.access import Role
 from holdfast.web.fields import Aggregate, JobId, Name, Page
 from holdfast.web.routing import Incoming, Routes
@@ -87,7 +89,8 @@ async def list_events(incoming: Incoming[EventsQuery, None]) -> EventsAnswer:
 async def list_groups(incoming: Incoming[None, None]) -> GroupsAnswer:
     """Lists the groups that consume events."""
     with incoming.app.partitions.tolerating():
-        return GroupsAnswer(groups=await incoming.app.events.groups())
+        groups = await incoming.app.events.groups()
+    return GroupsAnswer(groups=[_group_document(group) for group in groups])
 
 
 @routes.add("POST", "/groups/{group}/{topic}/replay", Role.OPERATE)
@@ -106,6 +109,10 @@ async def skip_events(incoming: Incoming[None, WaitingBody]) -> ResumedAnswer:
     events = incoming.app.events
     done = await events.skip(path["group"], path["topic"], event=body.event, aggregate=body.aggregate)
     return ResumedAnswer(done=done)
+
+
+def _group_document(group: GroupInfo) -> GroupInfo:
+    return replace(group, waiting=[replace(each, reason=mask(each.reason)) for each in group.waiting])
 
 
 def _document(event: Event[Any], data: object) -> EventDocument:

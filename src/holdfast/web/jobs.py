@@ -8,6 +8,8 @@ import msgspec
 
 from holdfast.engine.client import CancelAnswer
 from holdfast.model.errors import JobGone
+from holdfast.model.explanation import Explanation
+from holdfast.model.masking import mask
 from holdfast.web.access import Role
 from holdfast.web.documents import AttemptDocument, JobDocument, attempt_document, job_document
 from holdfast.web.fields import Cursor, Duration, Instant, Name, Page, Priority, States, Tags
@@ -124,7 +126,7 @@ async def get_job(incoming: Incoming[None, None]) -> JobPage:
     return JobPage(
         job=job_document(job),
         attempts=[attempt_document(each) for each in await app.history(job.id)],
-        explanation=ExplanationDocument(sentence=explanation.sentence, facts={**explanation.facts}),
+        explanation=_explanation_document(explanation),
         arguments=None if contents is None else contents.arguments,
         result=None if contents is None else contents.result,
         flow=await flow_document(app, job.id),
@@ -175,6 +177,11 @@ async def delete_job(incoming: Incoming[None, None]) -> None:
     """Removes a job with its history, unless it is being run."""
     if not await incoming.app.delete(incoming.path["id"]):
         raise _gone(incoming.path["id"])
+
+
+def _explanation_document(explanation: Explanation) -> ExplanationDocument:
+    facts = {name: mask(fact) if isinstance(fact, str) else fact for name, fact in explanation.facts.items()}
+    return ExplanationDocument(sentence=mask(explanation.sentence), facts=facts)
 
 
 def _gone(job_id: str) -> JobGone:

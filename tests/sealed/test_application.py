@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import Event, Holdfast, IdConflict, KeyConflict, Secret, State, Undecodable, every
-from holdfast.model.records import Query
-from holdfast.model.sealed import sealed_with
+from holdfast.engine.ids import new_id
+from holdfast.model.records import NewJob, Query
+from holdfast.model.sealed import Kind, header, sealed_with
 from holdfast.stores import open_store
 from tests.sealed import tasks
 from tests.sealed.keys import CANARY, NEW, NEW_ID, OLD, OLD_ID
@@ -172,6 +173,37 @@ async def test_a_job_that_cannot_be_decrypted_is_a_dead_letter_and_the_worker_go
         await both.app.replay(lost.id)
         await both.drain()
         assert await keyed_result(both, lost.id) == "4111"
+
+
+@pytest.mark.parametrize(
+    "headers", [b'{"\xff":1,"firing":{}}', b'{"firing":' + b"[" * 100_000], ids=["no text", "deep"]
+)
+async def test_headers_that_cannot_be_read_cost_their_job_alone(file: str, headers: bytes) -> None:
+    shop = Shop(NEW)
+    async with opened(shop.app, file):
+        store = open_store(file)
+        session = await store.connect("default")
+        payload = header(Kind.TEMPLATE, NEW_ID) + bytes(32)
+        await session.jobs.add(
+            [
+                NewJob(
+                    id=new_id(),
+                    task="charge",
+                    queue="default",
+                    payload=payload,
+                    headers=headers,
+                    tags=("bad",),
+                )
+            ]
+        )
+        await session.close()
+        await store.close()
+        good = await shop.charge.enqueue("5555")
+        await shop.drain()
+        assert await good.result(5) == "5555"
+        [bad] = await shop.app.find(tag="bad")
+        assert bad.state is State.DLQ
+        assert "is damaged, or was written for something else" in str(bad.reason)
 
 
 async def test_one_without_the_key_cannot_have_the_result(file: str) -> None:

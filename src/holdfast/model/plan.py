@@ -326,5 +326,5 @@ def _told(headers: bytes | None) -> _Told | None:
     try:
         told = _decode_headers(headers).get("firing")
         return None if told is None else msgspec.json.decode(told, type=_Told)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

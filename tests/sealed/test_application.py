@@ -11,6 +11,7 @@ import pytest
 from holdfast import Event, Holdfast, IdConflict, KeyConflict, Secret, State, Undecodable, every
 from holdfast.engine.ids import new_id
 from holdfast.model.records import NewJob, Query
+from holdfast.model.scheduling import ScheduleWrite
 from holdfast.model.sealed import Kind, header, sealed_with
 from holdfast.stores import open_store
 from tests.sealed import tasks
@@ -259,6 +260,34 @@ async def test_a_schedule_is_fired_by_one_without_keys_and_run_by_one_who_has_th
         again = await app.schedules.put("nightly", every(hours=1), shop.charge.call(CANARY))
         assert again.name == "nightly"
     assert_hidden((await raw(file))[2])
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        b'{"fires":{"fires":"job","payload":"%s","task":7}}'
+        % b64encode(header(Kind.TEMPLATE, NEW_ID) + bytes(32)),
+        b'{"fires":' + b"[" * 100_000,
+        b'{"fires":{"\xff":1}}',
+    ],
+    ids=["no name", "deep", "no text"],
+)
+async def test_a_schedule_that_cannot_be_read_stops_no_other(file: str, definition: bytes) -> None:
+    shop = Shop(NEW)
+    async with opened(shop.app, file) as app:
+        await app.schedules.put("good", every(hours=1), shop.charge.call(CANARY))
+        store = open_store(file)
+        session = await store.connect("default")
+        bad = ScheduleWrite(name="bad", version=0, mark="m", definition=definition, state=b"{}", look_at=0)
+        assert await session.schedules.write([bad]) is not None
+        told = await app.schedules.list()
+        assert {info.name for info in told} >= {"good"}
+        sealed = await app.store.connect("default")
+        due = await sealed.schedules.due(10)
+        assert [record.definition for record in due.records if record.name == "bad"] == [definition]
+        await sealed.close()
+        await session.close()
+        await store.close()
 
 
 async def test_encrypted_jobs_are_stored_in_the_transactions_of_others(file: str) -> None:

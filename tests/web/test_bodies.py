@@ -188,3 +188,9 @@ def test_a_body_that_comes_too_slowly_ends_with_the_time_of_the_request() -> Non
     with serving(make_web(make_shop(), Bounds(budget_seconds=0.5))) as server:
         answer = raw(server, head("/api/v1/jobs", "Content-Length: 100") + b"{")
         assert b" 504 " in answer.partition(b"\r\n")[0]
+
+
+def test_a_request_for_the_server_as_a_whole_is_for_nothing_here(server: Serving) -> None:
+    told = f"Authorization: Bearer {SECRETS[Role.ADMIN]}\r\nConnection: close\r\n\r\n"
+    answer = raw(server, b"GET * HTTP/1.1\r\nHost: localhost\r\n" + told.encode())
+    assert answer.startswith(b"HTTP/1.1 404 ")

@@ -194,3 +194,9 @@ def test_a_request_for_the_server_as_a_whole_is_for_nothing_here(server: Serving
     told = f"Authorization: Bearer {SECRETS[Role.ADMIN]}\r\nConnection: close\r\n\r\n"
     answer = raw(server, b"GET * HTTP/1.1\r\nHost: localhost\r\n" + told.encode())
     assert answer.startswith(b"HTTP/1.1 404 ")
+
+
+def test_an_argument_may_be_called_self_like_any_other(server: Serving) -> None:
+    answer = server.admin.post("/api/v1/jobs", json={"task": "add", "arguments": {"a": 1, "self": 2}})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_arguments")
+    assert "self" in answer.text

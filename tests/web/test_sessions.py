@@ -33,6 +33,14 @@ def test_a_session_begins_by_a_token_and_ends_by_signing_out() -> None:
         assert httpx.get(f"{server.url}/api/v1/session", cookies=kept).status_code == 401
 
 
+def test_credentials_for_a_proxy_do_not_end_a_session() -> None:
+    with serving(make_web(make_shop())) as server, httpx.Client(base_url=server.url) as browser:
+        browser.post("/api/v1/session", json={"token": SECRETS[Role.READ]})
+        for given, status in (("Basic YTpi", 200), ("Negotiate x", 200), ("Bearer wrong", 401)):
+            answer = browser.get("/api/v1/stats", headers={"Authorization": given})
+            assert answer.status_code == status
+
+
 def test_signing_in_cannot_be_tried_at_will() -> None:
     with serving(make_web(make_shop())) as server:
         answers = [

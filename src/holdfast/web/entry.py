@@ -44,12 +44,20 @@ class Entry:
             )
 
 
+def bearer_of(request: Request) -> str | None:
+    """The token that a request brings; None if it brings none."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
 async def find_entry(site: Site, request: Request) -> Entry | None:
-    """Who asks; None for nobody. A wrong token is nobody, whatever else the request brings."""
-    given = request.headers.get("authorization")
-    if given is not None and site.tokens:
-        scheme, _, secret = given.partition(" ")
-        token = site.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+    """Who asks; None for nobody. A wrong token is nobody, whatever else the request brings.
+
+    What is sent by another scheme is meant for somebody else, such as a proxy.
+    """
+    secret = bearer_of(request)
+    if secret is not None and site.tokens:
+        token = site.tokens.find(secret)
         if token is not None:
             return Entry(token.identity, by_token=True)
         if site.identify is None:

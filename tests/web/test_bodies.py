@@ -200,3 +200,10 @@ def test_an_argument_may_be_called_self_like_any_other(server: Serving) -> None:
     answer = server.admin.post("/api/v1/jobs", json={"task": "add", "arguments": {"a": 1, "self": 2}})
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_arguments")
     assert "self" in answer.text
+
+
+def test_of_nobody_no_more_is_read_than_a_token_needs(server: Serving) -> None:
+    start = b"POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    assert raw(server, start + b"Content-Length: 4097\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n1001\r\n" + b" " * 0x1001 + b"\r\n"
+    assert raw(server, start + chunks).startswith(b"HTTP/1.1 413 ")

@@ -33,6 +33,7 @@ logger = logging.getLogger("holdfast.web")
 _NOBODY = Identity("-", Role.READ)
 _HEALTH = "/health/"
 _FIRST_LOOK_SECONDS = 5.0
+_NOBODYS_BODY_BYTES = 4_096
 
 
 class Web:
@@ -171,7 +172,7 @@ class _Visit:
             identity=identity,
             path=path,
             query=read_query(request, route.query),
-            body=await read_body(request, route.body, site.bounds.body_bytes),
+            body=await read_body(request, route.body, self._most_read(route)),
             status=route.status,
         )
         if not route.path.startswith(_HEALTH):
@@ -186,6 +187,11 @@ class _Visit:
         if answer is None:
             return Response(status_code=incoming.status, headers=incoming.headers)
         return Response(msgspec.json.encode(answer), incoming.status, incoming.headers, JSON)
+
+    def _most_read(self, route: Route) -> int:
+        """How long a body may be: of those who are nobody yet, as long as a token needs."""
+        most = self._site.bounds.body_bytes
+        return min(most, _NOBODYS_BODY_BYTES) if route.role is None else most
 
     async def _open(self) -> None:
         try:

@@ -54,6 +54,17 @@ def test_signing_in_cannot_be_tried_at_will() -> None:
         assert server.admin.get("/api/v1/session").status_code == 200
 
 
+def test_tokens_cannot_be_guessed_at_will() -> None:
+    with serving(make_web(make_shop())) as server:
+        wrong = [{"Authorization": f"Bearer guess-{each}"} for each in range(12)]
+        answers = [server[None].get("/api/v1/stats", headers=each) for each in wrong]
+        assert [each.status_code for each in answers] == [401] * 10 + [429] * 2
+        assert 1 <= int(answers[-1].headers["Retry-After"]) <= 6
+        assert server[None].post("/api/v1/session", json={"token": "guess"}).status_code == 429
+        assert server[None].get("/api/v1/stats").status_code == 401
+        assert server.admin.get("/api/v1/stats").status_code == 200
+
+
 def test_sessions_end_when_unused_and_at_last_in_any_case() -> None:
     clock = Clock()
     sessions = Sessions(longest_seconds=100, idle_seconds=30, clock=clock)

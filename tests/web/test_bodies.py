@@ -4,9 +4,12 @@ import socket
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from holdfast.web import Bounds
 from holdfast.web.access import Role
+from holdfast.web.problem import Problem
+from holdfast.web.reading import read_body
 from tests.web.serving import SECRETS, Serving, make_web, serving
 from tests.web.shop import make_shop
 
@@ -207,3 +210,12 @@ def test_of_nobody_no_more_is_read_than_a_token_needs(server: Serving) -> None:
     assert raw(server, start + b"Content-Length: 4097\r\n\r\n").startswith(b"HTTP/1.1 413 ")
     chunks = b"Transfer-Encoding: chunked\r\n\r\n1001\r\n" + b" " * 0x1001 + b"\r\n"
     assert raw(server, start + chunks).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("length", ["\xb2", "-1", "x", ""])
+async def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+    headers = [(b"content-length", length.encode("latin-1"))]
+    request = Request({"type": "http", "method": "POST", "headers": headers})
+    with pytest.raises(Problem) as refused:
+        await read_body(request, None, LIMIT)
+    assert refused.value.status == 413

@@ -127,7 +127,7 @@ class Task(Generic[P, T]):
         )
         return Task(self.app, self.definition, said.over(self._options))
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """The call as a value, its arguments checked and encoded; for `enqueue_many` and `ctx.enqueue`."""
         settings = self.app.settings
         payload = self.definition.encode_arguments(args, kwargs, settings.payload_bytes)
@@ -136,11 +136,11 @@ class Task(Generic[P, T]):
             return Call(self.definition, payload)
         return Call(self.definition, payload, options, round(settings.key_ttl_seconds * SECOND))
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+    async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """Stores a job that makes this call; when it returns, the job is stored durably."""
         return await self.app.client.submit(self.call(*args, **kwargs))
 
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+    def enqueue_sync(self, /, *args: P.args, **kwargs: P.kwargs) -> Job[T]:
         """The same for blocking code."""
         return self.app.sync.submit(
             self.call(*args, **kwargs), f"{self.definition.function.__name__}.enqueue"
@@ -185,6 +185,6 @@ class DecoratedTask(Task[P, T], Generic[P, T, C, R]):
         self.__qualname__ = definition.function.__qualname__
         self.__doc__ = definition.function.__doc__
 
-    def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R:
+    def __call__(self, /, *args: C.args, **kwargs: C.kwargs) -> R:
         """Calls the function, here and now; nothing is stored."""
         return self._function(*args, **kwargs)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from holdfast import Holdfast
 from holdfast.model.errors import ConfigurationError, InvalidJob
 from holdfast.model.options import NO_OPTIONS, Options
 from holdfast.model.retry import Custom, Exponential, Never, decode_retry
@@ -215,3 +216,17 @@ def test_a_wrong_option_is_named(options: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidJob) as refusal:
         Options.of(**options)
     assert refusal.value.field == field
+
+
+async def test_an_argument_may_be_called_self() -> None:
+    app = Holdfast("memory://")
+
+    @app.task
+    async def bind(self: str) -> str:
+        return self
+
+    assert await bind(self="a") == "a"
+    async with app.testing() as testing:
+        job = await bind.enqueue(self="b")
+        await testing.drain()
+        assert await job.result(5) == "b"

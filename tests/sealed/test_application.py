@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import Event, Holdfast, IdConflict, KeyConflict, Secret, State, Undecodable, every
-from holdfast.model.records import Query
-from holdfast.model.sealed import sealed_with
+from holdfast.engine.ids import new_id
+from holdfast.model.records import NewJob, Query
+from holdfast.model.scheduling import ScheduleWrite
+from holdfast.model.sealed import Kind, header, sealed_with
 from holdfast.stores import open_store
 from tests.sealed import tasks
 from tests.sealed.keys import CANARY, NEW, NEW_ID, OLD, OLD_ID
@@ -174,6 +176,37 @@ async def test_a_job_that_cannot_be_decrypted_is_a_dead_letter_and_the_worker_go
         assert await keyed_result(both, lost.id) == "4111"
 
 
+@pytest.mark.parametrize(
+    "headers", [b'{"\xff":1,"firing":{}}', b'{"firing":' + b"[" * 100_000], ids=["no text", "deep"]
+)
+async def test_headers_that_cannot_be_read_cost_their_job_alone(file: str, headers: bytes) -> None:
+    shop = Shop(NEW)
+    async with opened(shop.app, file):
+        store = open_store(file)
+        session = await store.connect("default")
+        payload = header(Kind.TEMPLATE, NEW_ID) + bytes(32)
+        await session.jobs.add(
+            [
+                NewJob(
+                    id=new_id(),
+                    task="charge",
+                    queue="default",
+                    payload=payload,
+                    headers=headers,
+                    tags=("bad",),
+                )
+            ]
+        )
+        await session.close()
+        await store.close()
+        good = await shop.charge.enqueue("5555")
+        await shop.drain()
+        assert await good.result(5) == "5555"
+        [bad] = await shop.app.find(tag="bad")
+        assert bad.state is State.DLQ
+        assert "is damaged, or was written for something else" in str(bad.reason)
+
+
 async def test_one_without_the_key_cannot_have_the_result(file: str) -> None:
     shop, stranger = Shop(NEW), Shop(None)
     async with opened(shop.app, file):
@@ -227,6 +260,34 @@ async def test_a_schedule_is_fired_by_one_without_keys_and_run_by_one_who_has_th
         again = await app.schedules.put("nightly", every(hours=1), shop.charge.call(CANARY))
         assert again.name == "nightly"
     assert_hidden((await raw(file))[2])
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        b'{"fires":{"fires":"job","payload":"%s","task":7}}'
+        % b64encode(header(Kind.TEMPLATE, NEW_ID) + bytes(32)),
+        b'{"fires":' + b"[" * 100_000,
+        b'{"fires":{"\xff":1}}',
+    ],
+    ids=["no name", "deep", "no text"],
+)
+async def test_a_schedule_that_cannot_be_read_stops_no_other(file: str, definition: bytes) -> None:
+    shop = Shop(NEW)
+    async with opened(shop.app, file) as app:
+        await app.schedules.put("good", every(hours=1), shop.charge.call(CANARY))
+        store = open_store(file)
+        session = await store.connect("default")
+        bad = ScheduleWrite(name="bad", version=0, mark="m", definition=definition, state=b"{}", look_at=0)
+        assert await session.schedules.write([bad]) is not None
+        told = await app.schedules.list()
+        assert {info.name for info in told} >= {"good"}
+        sealed = await app.store.connect("default")
+        due = await sealed.schedules.due(10)
+        assert [record.definition for record in due.records if record.name == "bad"] == [definition]
+        await sealed.close()
+        await session.close()
+        await store.close()
 
 
 async def test_encrypted_jobs_are_stored_in_the_transactions_of_others(file: str) -> None:

@@ -97,3 +97,13 @@ def test_what_could_not_be_read_is_written_back_as_it_was() -> None:
         assert RING.seal(open_at(RING, stored, *PLACES[0]), *PLACES[0]) == stored
     foreign = Keyring(parse_keys(OLD)).seal(b"{}", *PLACES[0])
     assert RING.seal(open_at(RING, foreign, *PLACES[0]), *PLACES[0]) == foreign
+
+
+def test_a_place_that_cannot_be_told_is_no_place() -> None:
+    def where(kind: int) -> Sequence[str] | None:
+        raise RecursionError(kind)
+
+    sealed = RING.seal(b"x", Kind.EVENT, "space", "id")
+    assert "is damaged, or was written for something else" in (
+        why_unread(RING.open(sealed, "space", where)) or ""
+    )

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,31 @@ def test_who_says_nothing_or_nonsense_keeps_nobody_from_asking(endpoint: Endpoin
     assert ask(endpoint, "/health/live")[0] == 200
     for each in idle:
         each.close()
+
+
+def test_who_asks_too_slowly_is_hung_up_on(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.telemetry.endpoint.PATIENCE", 0.3)
+    slow = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(AT_ONCE)]
+
+    def is_hung_up(connection: socket.socket) -> bool:
+        try:
+            connection.sendall(b"G")
+            return connection.recv(1, socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+
+    def is_told() -> bool:
+        try:
+            return ask(endpoint, "/health/live")[0] == 200
+        except (ConnectionError, http.client.HTTPException):
+            return False
+
+    for each in slow:
+        wait_until(partial(is_hung_up, each), "the slow one is hung up on")
+        each.close()
+    wait_until(is_told, "others are answered")
 
 
 def test_a_failing_question_ends_nothing(told: Told) -> None:

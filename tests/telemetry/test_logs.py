@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.model.settings import Settings
-from holdfast.telemetry.logs import JsonFormatter, LogfmtFormatter, configure, log, printable
+from holdfast.telemetry.logs import AUDIT, JsonFormatter, LogfmtFormatter, configure, log, printable
 
 HOSTILE = [
     "plain",
@@ -146,8 +146,8 @@ def test_a_silent_level_does_not_touch_the_fields(heard: tuple[logging.Logger, i
 @contextmanager
 def bare_root() -> Iterator[logging.Logger]:
     """The root logger without handlers; no fixture, because pytest adds its own after fixtures are made."""
-    root, own = logging.getLogger(), logging.getLogger("holdfast")
-    before = (root.handlers[:], root.level, own.level)
+    root, own, audit = (logging.getLogger(name) for name in ("", "holdfast", AUDIT))
+    before = (root.handlers[:], root.level, own.level, audit.level)
     root.handlers[:] = []
     try:
         yield root
@@ -155,6 +155,7 @@ def bare_root() -> Iterator[logging.Logger]:
         root.handlers[:] = before[0]
         root.setLevel(before[1])
         own.setLevel(before[2])
+        audit.setLevel(before[3])
 
 
 def test_configure_writes_in_the_chosen_format_from_the_chosen_level() -> None:
@@ -164,6 +165,15 @@ def test_configure_writes_in_the_chosen_format_from_the_chosen_level() -> None:
         logging.getLogger("holdfast.x").info("quiet")
         logging.getLogger("holdfast.x").warning("loud")
     assert json.loads(stream.getvalue())["event"] == "loud"
+
+
+def test_the_audit_is_written_from_whatever_level() -> None:
+    stream = io.StringIO()
+    with bare_root():
+        configure(Settings(log_format="json", log_level="error"), stream)
+        logging.getLogger("holdfast.x").info("quiet")
+        logging.getLogger(AUDIT).info("change")
+    assert json.loads(stream.getvalue())["event"] == "change"
 
 
 def test_configure_leaves_an_applications_own_logging_alone() -> None:

@@ -4,9 +4,12 @@ import socket
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from holdfast.web import Bounds
 from holdfast.web.access import Role
+from holdfast.web.problem import Problem
+from holdfast.web.reading import read_body
 from tests.web.serving import SECRETS, Serving, make_web, serving
 from tests.web.shop import make_shop
 
@@ -188,3 +191,31 @@ def test_a_body_that_comes_too_slowly_ends_with_the_time_of_the_request() -> Non
     with serving(make_web(make_shop(), Bounds(budget_seconds=0.5))) as server:
         answer = raw(server, head("/api/v1/jobs", "Content-Length: 100") + b"{")
         assert b" 504 " in answer.partition(b"\r\n")[0]
+
+
+def test_a_request_for_the_server_as_a_whole_is_for_nothing_here(server: Serving) -> None:
+    told = f"Authorization: Bearer {SECRETS[Role.ADMIN]}\r\nConnection: close\r\n\r\n"
+    answer = raw(server, b"GET * HTTP/1.1\r\nHost: localhost\r\n" + told.encode())
+    assert answer.startswith(b"HTTP/1.1 404 ")
+
+
+def test_an_argument_may_be_called_self_like_any_other(server: Serving) -> None:
+    answer = server.admin.post("/api/v1/jobs", json={"task": "add", "arguments": {"a": 1, "self": 2}})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_arguments")
+    assert "self" in answer.text
+
+
+def test_of_nobody_no_more_is_read_than_a_token_needs(server: Serving) -> None:
+    start = b"POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    assert raw(server, start + b"Content-Length: 4097\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n1001\r\n" + b" " * 0x1001 + b"\r\n"
+    assert raw(server, start + chunks).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("length", ["\xb2", "-1", "x", ""])
+async def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+    headers = [(b"content-length", length.encode("latin-1"))]
+    request = Request({"type": "http", "method": "POST", "headers": headers})
+    with pytest.raises(Problem) as refused:
+        await read_body(request, None, LIMIT)
+    assert refused.value.status == 413

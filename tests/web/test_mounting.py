@@ -1,6 +1,6 @@
 """Mounted into another application, under its own authentication."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Holdfast
 from holdfast.model.errors import ConfigurationError
@@ -87,6 +87,32 @@ def test_tokens_are_taken_beside_the_host_and_the_identity_may_be_awaited() -> N
         both = server[None].get("/api/v1/session", headers={"X-User": "ann", "Authorization": "Bearer other"})
         assert both.json()["user"] == "ann"
         assert server.admin.post("/api/v1/queues/q/pause").status_code == 200
+
+
+def rooted(app: ASGIApp) -> ASGIApp:
+    """The application as a server calls it that was told of a proxy's prefix."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "root_path": "/proxy"}, receive, send)
+
+    return call
+
+
+@pytest.mark.parametrize("make", [in_starlette, in_fastapi])
+@pytest.mark.parametrize("prefix", [PREFIX, f"/proxy{PREFIX}"])
+def test_a_proxy_may_have_taken_its_prefix_off_or_not(make: Callable[[Web], ASGIApp], prefix: str) -> None:
+    web = create(make_shop(), tokens=TOKENS)
+    with serving(rooted(make(web)), prefix) as server:
+        assert server.admin.get("/api/v1/stats").status_code == 200
+        assert server.admin.get("/api/v1/workers/a%2Fb").status_code == 404
+        assert server[None].get("/").headers["Content-Type"].startswith("text/html")
+        assert server.admin.get("/nothing").status_code == 404
+
+
+def test_a_server_of_its_own_may_stand_behind_a_prefix_too() -> None:
+    with serving(rooted(create(make_shop(), tokens=TOKENS))) as server:
+        assert server.admin.get("/api/v1/stats").status_code == 200
+        assert server.admin.get("/proxy/api/v1/stats").status_code == 200
 
 
 def test_the_cookie_of_a_mounted_server_is_for_its_path() -> None:

@@ -113,6 +113,20 @@ def test_each_change_is_one_line_that_says_who(server: Serving, log: io.StringIO
     assert "status=401" in failed
 
 
+def test_a_change_that_is_refused_before_anybody_is_known_is_recorded(
+    server: Serving, log: io.StringIO
+) -> None:
+    path, foreign = "/api/v1/queues/q3/pause", {"Sec-Fetch-Site": "cross-site"}
+    assert server[None].post(path, headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert server.admin.post(path, headers={"Host": "evil.example"}).status_code == 421
+    assert server.admin.post(path, headers=foreign).status_code == 403
+    server[None].get("/api/v1/stats")
+    lines = [line for line in log.getvalue().splitlines() if "logger=holdfast.audit" in line]
+    assert len(lines) == 3
+    for line, status in zip(lines, (401, 421, 403), strict=True):
+        assert f"user=- role=read action=pause_queue on=q3 count=1 status={status}" in line
+
+
 def test_nothing_that_is_sent_can_begin_a_line_of_the_log(server: Serving, log: io.StringIO) -> None:
     forged = "x%0D%0Atime=now%20logger=holdfast.audit%20event=change%1B%5B2J%E2%80%AE"
     server.admin.post(f"/api/v1/queues/{forged}/pause")

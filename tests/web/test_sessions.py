@@ -33,6 +33,14 @@ def test_a_session_begins_by_a_token_and_ends_by_signing_out() -> None:
         assert httpx.get(f"{server.url}/api/v1/session", cookies=kept).status_code == 401
 
 
+def test_credentials_for_a_proxy_do_not_end_a_session() -> None:
+    with serving(make_web(make_shop())) as server, httpx.Client(base_url=server.url) as browser:
+        browser.post("/api/v1/session", json={"token": SECRETS[Role.READ]})
+        for given, status in (("Basic YTpi", 200), ("Negotiate x", 200), ("Bearer wrong", 401)):
+            answer = browser.get("/api/v1/stats", headers={"Authorization": given})
+            assert answer.status_code == status
+
+
 def test_signing_in_cannot_be_tried_at_will() -> None:
     with serving(make_web(make_shop())) as server:
         answers = [
@@ -44,6 +52,17 @@ def test_signing_in_cannot_be_tried_at_will() -> None:
         assert late.status_code == 429
         assert 1 <= int(late.headers["Retry-After"]) <= 6
         assert server.admin.get("/api/v1/session").status_code == 200
+
+
+def test_tokens_cannot_be_guessed_at_will() -> None:
+    with serving(make_web(make_shop())) as server:
+        wrong = [{"Authorization": f"Bearer guess-{each}"} for each in range(12)]
+        answers = [server[None].get("/api/v1/stats", headers=each) for each in wrong]
+        assert [each.status_code for each in answers] == [401] * 10 + [429] * 2
+        assert 1 <= int(answers[-1].headers["Retry-After"]) <= 6
+        assert server[None].post("/api/v1/session", json={"token": "guess"}).status_code == 429
+        assert server[None].get("/api/v1/stats").status_code == 401
+        assert server.admin.get("/api/v1/stats").status_code == 200
 
 
 def test_sessions_end_when_unused_and_at_last_in_any_case() -> None:

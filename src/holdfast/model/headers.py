@@ -51,5 +51,5 @@ def carried(headers: bytes | None) -> dict[str, str]:
     try:
         found = _decode(headers).get(TRACE)
         return {} if found is None else _decode_carrier(found)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}

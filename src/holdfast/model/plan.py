@@ -20,6 +20,7 @@ from holdfast.model.task import Call
 from holdfast.model.timing import SECOND, moment
 
 _TAIL_BITS = 74
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _decode_headers = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -243,7 +244,7 @@ def decode(record: ScheduleRecord) -> tuple[Plan, ScheduleState]:
     """What was stored. Raises msgspec.MsgspecError for what this version, or this machine, cannot read."""
     try:
         return _decode_plan(record.definition), _decode_state(record.state)
-    except ConfigurationError as error:
+    except (ConfigurationError, UnicodeDecodeError, RecursionError) as error:
         raise msgspec.ValidationError(str(error)) from error
 
 
@@ -251,7 +252,7 @@ def is_paused(record: ScheduleRecord) -> bool:
     """Whether it is known to be paused, also if nothing else of it can be read."""
     try:
         return msgspec.json.decode(record.state, type=_Pause).paused
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return False
 
 
@@ -272,7 +273,7 @@ def target_of(definition: bytes) -> tuple[str | None, str | None]:
     """The queue or the topic that a stored schedule fires into; neither if that cannot be read."""
     try:
         fires = msgspec.json.decode(definition, type=_Target).fires
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return None, None
     return fires.queue, fires.topic
 
@@ -281,7 +282,7 @@ def left_out(state: bytes) -> tuple[int, int]:
     """How many due times were missed, and how many skipped, by the stored state; 0 if that cannot be read."""
     try:
         told = msgspec.json.decode(state, type=_LeftOut)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return 0, 0
     return told.missed, told.skipped
 
@@ -326,5 +327,5 @@ def _told(headers: bytes | None) -> _Told | None:
     try:
         told = _decode_headers(headers).get("firing")
         return None if told is None else msgspec.json.decode(told, type=_Told)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return None

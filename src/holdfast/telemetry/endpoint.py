@@ -6,6 +6,7 @@ server, because three short answers need no framework (docs/decisions/0021-healt
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import json
@@ -15,6 +16,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -148,7 +150,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Threaded(socketserver.ThreadingMixIn):
-    """One thread for each connection, as far as there are not too many; others are hung up on."""
+    """One thread for each connection, as far as there are not too many; others are hung up on.
+
+    So is whoever is not done in time, however slowly something still comes.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -157,14 +162,16 @@ class _Threaded(socketserver.ThreadingMixIn):
     def __init__(self, address: Any, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._free = threading.BoundedSemaphore(AT_ONCE)
+        self._until: dict[socket.socket, float] = {}
         super().__init__(address, _Handler)  # type: ignore[call-arg]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
+            self._until[request] = time.monotonic() + PATIENCE
             try:
                 super().process_request(request, client_address)
             except RuntimeError:  # no thread could be started
-                self._free.release()
+                self._release(request)
                 raise
         else:
             self.shutdown_request(request)  # type: ignore[attr-defined]
@@ -173,7 +180,19 @@ class _Threaded(socketserver.ThreadingMixIn):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._release(request)
+
+    def _release(self, request: socket.socket) -> None:
+        del self._until[request]
+        self._free.release()
+
+    def service_actions(self) -> None:
+        """Called by the server's loop between two connections, and while there are none."""
+        now = time.monotonic()
+        for request, until in self._until.copy().items():
+            if now >= until:
+                with contextlib.suppress(OSError):  # it has just been closed
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("a question about health was not answered", exc_info=sys.exc_info())

@@ -18,6 +18,9 @@ from typing import TextIO
 from holdfast.model.masking import mask
 from holdfast.model.settings import Settings
 
+AUDIT = "holdfast.audit"
+"""The logger of what people change."""
+
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "fields"}
 _HEAD = ("time", "level", "logger", "event")
 _FIRST = ("job", "task", "run", "token", "worker")
@@ -91,11 +94,12 @@ def configure(settings: Settings, stream: TextIO | None = None) -> None:
     """Sends this process's log to a stream, standard error unless told, in the format of the settings.
 
     An application that has set up the root logger keeps what it has; then only the level of `holdfast.*` is
-    set.
+    set. The audit is written whatever that level is.
     """
     level = settings.log_level.upper()
     root = logging.getLogger()
     logging.getLogger("holdfast").setLevel(level)
+    logging.getLogger(AUDIT).setLevel(logging.INFO)
     if root.handlers:
         return
     handler = logging.StreamHandler(stream or sys.stderr)

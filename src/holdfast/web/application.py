@@ -18,12 +18,12 @@ from holdfast.model.errors import ConfigurationError, HoldfastError, SchemaMisma
 from holdfast.telemetry.logs import log
 from holdfast.web import audit
 from holdfast.web.access import Identity, Role
-from holdfast.web.entry import Entry, find_entry, unauthorized
+from holdfast.web.entry import Entry, bearer_of, count_try, find_entry, unauthorized
 from holdfast.web.headers import guarded
 from holdfast.web.origin import check_origin, check_site, is_loopback
 from holdfast.web.problem import JSON, Problem, as_problem
 from holdfast.web.reading import read_body, read_query
-from holdfast.web.routing import Incoming, Match, Route, segments_of
+from holdfast.web.routing import Incoming, Route, segments_of
 from holdfast.web.site import Site
 from holdfast.web.static_files import StaticFiles
 from holdfast.web.table import TABLE
@@ -33,6 +33,7 @@ logger = logging.getLogger("holdfast.web")
 _NOBODY = Identity("-", Role.READ)
 _HEALTH = "/health/"
 _FIRST_LOOK_SECONDS = 5.0
+_NOBODYS_BODY_BYTES = 4_096
 
 
 class Web:
@@ -124,32 +125,34 @@ class _Visit:
 
     async def _answer(self) -> Response:
         site, request = self._site, self._request
+        segments = segments_of(request.scope)
+        match = TABLE.match(segments)
+        route = None
+        if match is not None:
+            route = match.methods.get("GET" if request.method == "HEAD" else request.method)
+            self._route, self._path = route, match.path
         if site.hosts is not None:
             site.hosts.check(request)
-        segments = segments_of(request.scope)
         if request.method in ("GET", "HEAD"):
             page = self._static.find(request, segments)
             if page is not None:
                 return page
         check_site(request)
         self._entry = await find_entry(site, request)
-        match = TABLE.match(segments)
-        if self._entry is None and not self._is_for_nobody(match):
+        if self._entry is None and not self._is_for_nobody(route):
+            if site.tokens and bearer_of(request) is not None:
+                count_try(site, request)
             raise unauthorized()
         if match is None:
             raise Problem(404, "not_found", "there is nothing under this path")
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": match.allow})
-        route = match.methods.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             raise Problem(405, "not_allowed", f"use {match.allow}", headers={"Allow": match.allow})
         return await self._run(route, match.path)
 
-    def _is_for_nobody(self, match: Match | None) -> bool:
+    def _is_for_nobody(self, route: Route | None) -> bool:
         """Whether one need not have signed in: to sign in, or to ask for health from this very machine."""
-        if match is None:
-            return False
-        route = match.methods.get("GET" if self._request.method == "HEAD" else self._request.method)
         if route is None or route.role is not None:
             return False
         client = self._request.client
@@ -157,7 +160,6 @@ class _Visit:
 
     async def _run(self, route: Route, path: dict[str, str]) -> Response:
         site, request = self._site, self._request
-        self._route, self._path = route, path
         identity = _NOBODY if self._entry is None else self._entry.identity
         if route.role is not None and not identity.role.covers(route.role):
             raise Problem(403, "forbidden", f"this takes the role {route.role}; yours is {identity.role}")
@@ -171,7 +173,7 @@ class _Visit:
             identity=identity,
             path=path,
             query=read_query(request, route.query),
-            body=await read_body(request, route.body, site.bounds.body_bytes),
+            body=await read_body(request, route.body, self._most_read(route)),
             status=route.status,
         )
         if not route.path.startswith(_HEALTH):
@@ -186,6 +188,11 @@ class _Visit:
         if answer is None:
             return Response(status_code=incoming.status, headers=incoming.headers)
         return Response(msgspec.json.encode(answer), incoming.status, incoming.headers, JSON)
+
+    def _most_read(self, route: Route) -> int:
+        """How long a body may be: of those who are nobody yet, as long as a token needs."""
+        most = self._site.bounds.body_bytes
+        return min(most, _NOBODYS_BODY_BYTES) if route.role is None else most
 
     async def _open(self) -> None:
         try:

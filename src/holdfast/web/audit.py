@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from holdfast.telemetry.logs import log, printable
+from holdfast.telemetry.logs import AUDIT, log, printable
 
-logger = logging.getLogger("holdfast.audit")
+logger = logging.getLogger(AUDIT)
 
 _MOST_NAMED = 100
 _LONGEST = 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -44,12 +45,20 @@ class Entry:
             )
 
 
+def bearer_of(request: Request) -> str | None:
+    """The token that a request brings; None if it brings none."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
 async def find_entry(site: Site, request: Request) -> Entry | None:
-    """Who asks; None for nobody. A wrong token is nobody, whatever else the request brings."""
-    given = request.headers.get("authorization")
-    if given is not None and site.tokens:
-        scheme, _, secret = given.partition(" ")
-        token = site.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+    """Who asks; None for nobody. A wrong token is nobody, whatever else the request brings.
+
+    What is sent by another scheme is meant for somebody else, such as a proxy.
+    """
+    secret = bearer_of(request)
+    if secret is not None and site.tokens:
+        token = site.tokens.find(secret)
         if token is not None:
             return Entry(token.identity, by_token=True)
         if site.identify is None:
@@ -60,6 +69,19 @@ async def find_entry(site: Site, request: Request) -> Entry | None:
         return None if identity is None else Entry(identity)
     session = site.sessions.find(request.cookies.get(COOKIE))
     return None if session is None else Entry(session.identity, session=session)
+
+
+def remote_of(request: Request) -> str:
+    """The address that tries are counted for."""
+    return request.client.host if request.client else ""
+
+
+def count_try(site: Site, request: Request) -> None:
+    """Counts a try to get in; 429 if there were too many from that address."""
+    wait = math.ceil(site.sign_ins.wait(remote_of(request)))
+    if wait:
+        message = f"too many tries; wait {wait} s"
+        raise Problem(429, "too_many_tries", message, headers={"Retry-After": str(wait)})
 
 
 def unauthorized() -> Problem:

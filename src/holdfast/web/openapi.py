@@ -34,7 +34,7 @@ _ERRORS = {
     503: "The store is away, or its answer was lost.",
     504: "It took longer than a request may.",
 }
-_ALWAYS = (400, 401, 403, 421, 500, 503, 504)
+_ALWAYS = (400, 401, 403, 421, 429, 500, 503, 504)
 
 
 def make_openapi(routes: Iterable[Route]) -> bytes:
@@ -178,8 +178,6 @@ def _errors(route: Route) -> set[int]:
         found.add(404)
     if route.changes:
         found |= {409, 413, 415, 422}
-    if route.streams or route.name == "sign_in":
-        found.add(429)
     if route.answer is HealthAnswer:
         found.discard(503)
     return found

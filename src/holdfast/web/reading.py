@@ -76,7 +76,7 @@ async def read_body(request: Request, kind: type[Any] | None, limit: int) -> Any
 
 async def _bytes(request: Request, limit: int) -> bytes:
     announced = request.headers.get("content-length", "0")
-    if not announced.isdigit() or int(announced[:20]) > limit:
+    if not (announced.isascii() and announced.isdigit()) or int(announced[:20]) > limit:
         raise _too_large(limit)
     read = bytearray()
     try:

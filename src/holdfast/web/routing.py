@@ -186,11 +186,21 @@ def _read(shape: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] |
     return found
 
 
+def _mount(scope: Scope) -> str:
+    """The part of the path above us. A prefix that a proxy has taken off is in `root_path` nevertheless."""
+    root: str = scope.get("root_path", "").rstrip("/")
+    outermost: str = scope.get("app_root_path", root).rstrip("/")
+    for prefix in (root, root.removeprefix(outermost)):
+        if scope["path"] == prefix or scope["path"].startswith(f"{prefix}/"):
+            return prefix
+    return ""
+
+
 def segments_of(scope: Scope) -> tuple[str, ...]:
     """The parts of the path below the mount, each decoded by itself."""
     raw: bytes | None = scope.get("raw_path")
     text = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
     parts = text.split("/")
-    below = len(scope.get("root_path", "").rstrip("/").split("/"))
+    below = len(_mount(scope).split("/"))
     # What does not decode becomes a character that no name has, and is not found.
     return tuple(unquote(part, errors="replace") for part in parts[below:])

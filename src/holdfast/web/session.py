@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import msgspec
@@ -10,7 +9,7 @@ from msgspec import Meta
 
 from holdfast import __version__
 from holdfast.web.access import Role
-from holdfast.web.entry import Entry, find_entry, unauthorized
+from holdfast.web.entry import Entry, count_try, find_entry, remote_of, unauthorized
 from holdfast.web.problem import Problem
 from holdfast.web.routing import Incoming, Routes
 from holdfast.web.sessions import COOKIE
@@ -48,19 +47,11 @@ async def sign_in(incoming: Incoming[None, SignInBody]) -> SessionAnswer:
     site, request = incoming.site, incoming.request
     if not site.tokens:
         raise Problem(404, "not_found", "one signs in where this is mounted")
-    remote = request.client.host if request.client else ""
-    wait = site.sign_ins.wait(remote)
-    if wait:
-        raise Problem(
-            429,
-            "too_many_tries",
-            f"too many tries; wait {math.ceil(wait)} s",
-            headers={"Retry-After": str(math.ceil(wait))},
-        )
+    count_try(site, request)
     token = site.tokens.find(incoming.body.token)
     if token is None:
         raise unauthorized()
-    site.sign_ins.forgive(remote)
+    site.sign_ins.forgive(remote_of(request))
     incoming.identity = token.identity
     cookie = site.sessions.begin(token.identity)
     incoming.headers["Set-Cookie"] = _cookie(incoming, cookie, "")

@@ -52,6 +52,8 @@ class StaticFiles:
 
     def find(self, request: Request, segments: tuple[str, ...]) -> Response | None:
         """The answer if there is such a file: the page itself at the root, all others below `static`."""
+        if not segments:
+            return None
         if segments == ("",):
             found = self._files.get((_INDEX,))
         else:

@@ -120,9 +120,12 @@ class Seal:
             document: Any = msgspec.json.decode(definition)
             fires = document["fires"]
             field, name = _FIELDS[fires["fires"]]
-            data, place = b64decode(fires[field]), (schedule, fires[name])
-        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, KeyError, ValueError):
+            data, belongs = b64decode(fires[field]), fires[name]
+        except (msgspec.MsgspecError, TypeError, KeyError, ValueError, RecursionError):
             return definition
+        if not isinstance(belongs, str):
+            return definition
+        place = (schedule, belongs)
         if is_sealed:
             changed = self._open(data, self._namespace, lambda kind: place if kind == Kind.TEMPLATE else None)
         else:

@@ -47,6 +47,7 @@ def test_finds_selects_and_cancels_by_keys(page: Page, browser: Desk, site: Site
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("#/jobs/0"))
+    expect(page.get_by_role("button", name="Replay")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page).to_have_url(re.compile("#/jobs$"))
 

@@ -66,7 +66,7 @@ class PostgresFlowMachine(FlowMachine, PostgresStoreMachine):
 TestPostgresMachine = pytest.mark.timeout(240)(PostgresMachine.TestCase)
 TestPostgresMachine.settings = settings(TestPostgresMachine.settings, max_examples=25, stateful_step_count=30)
 TestPostgresFlow = pytest.mark.timeout(240)(PostgresFlowMachine.TestCase)
-TestPostgresFlow.settings = settings(TestPostgresFlow.settings, max_examples=25, stateful_step_count=30)
+TestPostgresFlow.settings = settings(TestPostgresFlow.settings, max_examples=15, stateful_step_count=30)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -65,7 +65,7 @@ async def test_an_exception_in_the_block_passes_and_the_lock_is_free() -> None:
 async def test_who_waits_too_long_is_told_and_stands_in_line_no_more() -> None:
     async with rig() as (made, locks):
         async with locks.lock(NAME):
-            with pytest.raises(LockTimeout, match=r"invoice:42 .* within 0\.05"):
+            with pytest.raises(LockTimeout, match=r"invoice:42 .* within \d\S* s: others hold"):
                 async with locks.lock(NAME, wait=0.05):
                     pass
             with pytest.raises(TimeoutError):

@@ -69,17 +69,23 @@ def answer_lost(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     commit: Any = getattr(asyncpg.transaction.Transaction, "_Transaction__commit")  # noqa: B009
     commit_blocking = psycopg.Connection.commit
 
+    # Noted before the commit: whoever waits for the result may see it before the answer is lost here.
+    def note(driver: str) -> bool:
+        first = driver not in lost
+        lost.extend([driver] if first else [])
+        return first
+
     async def lose(self: Any) -> None:
+        first = note("asyncpg")
         await commit(self)
-        if "asyncpg" not in lost:
-            lost.append("asyncpg")
+        if first:
             self._connection.terminate()
             raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
     def lose_blocking(self: Any) -> None:
+        first = note("psycopg")
         commit_blocking(self)
-        if "psycopg" not in lost:
-            lost.append("psycopg")
+        if first:
             self.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 

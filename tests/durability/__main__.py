@@ -5,11 +5,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tests.durability import power
+from tests.durability import postgres_faults, power, redis_faults
 from tests.durability.options import Options
 from tests.durability.tally import Line
 
-MEASURES: dict[str, Callable[[Options], Iterator[Line]]] = {"sqlite": power.measure}
+MEASURES: dict[str, Callable[[Options], Iterator[Line]]] = {
+    "sqlite": power.measure,
+    "postgres": postgres_faults.measure,
+    "redis": redis_faults.measure,
+}
 HEAD = ["store", "fault", "trials", "acknowledged", "missing", "longest tail, ms", "inconsistent"]
 
 

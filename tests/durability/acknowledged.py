@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 SETTING = "DURABILITY_ACKNOWLEDGED"
 Word = Literal["stored", "claimed", "done"]
@@ -21,30 +21,47 @@ class Notebook:
         os.write(self._file, f"{word} {job} {token} {time.monotonic_ns() // 1_000}\n".encode())
 
 
+class Done(NamedTuple):
+    """That an attempt was recorded as the job's success, and when that was told."""
+
+    token: int
+    at: int
+
+
 @dataclass
 class Acknowledged:
-    """Jobs that were stored, and when that was told; those that were done; the greatest token of a claim."""
+    """Jobs that were stored, and when that was told; tokens of claims and successes of each, in order.
+
+    Instants are microseconds of the machine's monotonic clock. `until` is when the fault came.
+    """
 
     stored: dict[str, int] = field(default_factory=dict[str, int])
-    done: dict[str, int] = field(default_factory=dict[str, int])
+    claims: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    done: dict[str, list[Done]] = field(default_factory=dict[str, list[Done]])
     token: int = 0
-    last: int = 0
+    until: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.stored) + len(self.done)
 
     def read(self, line: str) -> None:
         word, job, token, at = line.split()
-        self.last = max(self.last, int(at))
+        match word:
+            case "stored":
+                self.stored[job] = int(at)
+            case "claimed":
+                self.claims.setdefault(job, []).append(int(token))
+            case _:
+                self.done.setdefault(job, []).append(Done(int(token), int(at)))
         self.token = max(self.token, int(token))
-        if word != "claimed":
-            known = self.stored if word == "stored" else self.done
-            known[job] = int(at)
+        self.until = int(at)
 
-    def tail(self, missing: Iterable[str]) -> float:
-        """Milliseconds from the first acknowledgement that did not last to the last of all."""
-        return max(((self.last - self.at(job)) / 1_000 for job in missing), default=0.0)
-
-    def at(self, job: str) -> int:
-        """When it was last told that this job is stored or done."""
-        return max(self.stored.get(job, 0), self.done.get(job, 0))
+    def tail(self, lost: Iterable[str], undone: Iterable[str]) -> float:
+        """Milliseconds from the first acknowledgement that did not last to the fault."""
+        stored = [self.stored[job] for job in lost if job in self.stored]
+        done = [self.done[job][0].at for job in undone]
+        return max([0.0, *((self.until - at) / 1_000 for at in (*stored, *done))])
 
 
 def read_all(path: Path) -> Acknowledged:

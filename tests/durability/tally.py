@@ -21,10 +21,10 @@ class Tally:
     def count(self, known: Acknowledged, found: Aftermath, told: str) -> None:
         """Adds one trial; `told` is what leads to it again."""
         self.trials += 1
-        self.acknowledged += len(known.stored) + len(known.done)
+        self.acknowledged += known.count
         self.missing += len(found.missing)
         self.with_loss += bool(found.missing)
-        self.tails.append(known.tail(found.missing))
+        self.tails.append(known.tail(found.lost, found.undone))
         if not found.is_consistent:
             self.inconsistent.append(f"{told}: {found}")
 
@@ -36,14 +36,17 @@ class Tally:
 
 
 class Line(NamedTuple):
-    """One line of the table. `keeps` is whether nothing acknowledged may be missing."""
+    """One line of the table. `keeps`: nothing acknowledged may be missing, or something must; or None."""
 
     setting: str
     fault: str
     tally: Tally
-    keeps: bool
+    keeps: bool | None
 
     @property
     def is_right(self) -> bool:
-        """Whether the promise was kept, or, where there is none, whether the measurement saw any loss."""
-        return not (self.tally.missing or self.tally.inconsistent) if self.keeps else self.tally.missing > 0
+        """Whether the promise was kept, or, where there is none, the measurement saw what it should."""
+        is_lossy = self.keeps is False
+        if is_lossy != bool(self.tally.missing) and self.keeps is not None:
+            return False
+        return is_lossy or not self.tally.inconsistent

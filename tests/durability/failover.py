@@ -63,7 +63,7 @@ async def flow(site: Site, answers: Path, count: int) -> None:
     """Waits until so many jobs were done."""
 
     def done() -> int:
-        return len(read_all(answers).done) if answers.exists() else 0
+        return len(read_all(answers).done)
 
     await until(done, f"{count} jobs are done", count.__le__, within=_PATIENCE, show=site.printed)
 

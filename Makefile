@@ -1,6 +1,6 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs clean
+.PHONY: help setup check fix test demo bench proofs durability clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,7 @@ FIND_PYTHON = $(firstword $(foreach name,python3 python3.14 python3.13 python3.1
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV_STAMP) ## Make .venv with the package and all development tools
 
@@ -43,6 +43,9 @@ bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the ra
 
 proofs: $(DEV_STAMP) ## Search the models of the protocols whole (needs spin and gcc)
 	@$(BIN)/python -m proofs
+
+durability: $(DEV_STAMP) ## Measure what each store keeps when power or its server is lost (about ten minutes)
+	@$(BIN)/python -m tests.durability $(ARGS)
 
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

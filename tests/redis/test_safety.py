@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.errors import ConfigurationError, SchemaMismatch, StoreFull
+from holdfast.model.flow import LimitRecord, NewFlow, Scope
 from holdfast.model.records import Extension, Held, LockWish, Verdict
 from holdfast.stores import open_store
 from holdfast.stores.redis import RedisStore
@@ -53,6 +54,20 @@ def test_a_layout_of_a_newer_version_is_left_alone(redis_url: str) -> None:
         await told(redis_url, "SET", "{holdfast:new}:v", "3")
         with pytest.raises(SchemaMismatch, match=r"layout is 3.*upgrade"):
             await RedisStore.from_url(redis_url).connect("new")
+
+    asyncio.run(scenario())
+
+
+def test_one_that_was_there_before_a_newer_layout_does_not_set_it_back(redis_url: str) -> None:
+    async def scenario() -> None:
+        limit = LimitRecord(scope=Scope.QUEUE, name="mail", concurrency=1)
+        async with opened(redis_url, "new") as session:
+            await session.flow.put([limit])
+            assert await told(redis_url, "GET", "{holdfast:new}:v") == b"2"
+            await told(redis_url, "SET", "{holdfast:new}:v", "3")
+            await session.flow.put([limit])
+            await session.jobs.add([new_job(flow=NewFlow(fair_key="a"))])
+            assert await told(redis_url, "GET", "{holdfast:new}:v") == b"3"
 
     asyncio.run(scenario())
 

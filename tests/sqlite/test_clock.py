@@ -81,6 +81,21 @@ async def test_time_does_not_go_back_over_a_reboot_with_a_wrong_wall_clock(
     connection.close()
 
 
+async def test_what_a_process_wrote_right_after_its_start_counts_as_seen(
+    tmp_path: Path, machine: Machine
+) -> None:
+    connection = await opened_file(tmp_path)
+    anchored(connection)
+    machine.pass_time(HOUR)
+    late = anchored(connection)
+    late.stamp(connection, late())
+    last = late()
+    machine.reboot()
+    machine.wall -= 24 * HOUR * 1_000
+    assert anchored(connection)() > last
+    connection.close()
+
+
 async def test_after_a_reboot_the_wall_clock_counts_again(tmp_path: Path, machine: Machine) -> None:
     connection = await opened_file(tmp_path)
     anchored(connection)

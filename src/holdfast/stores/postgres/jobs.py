@@ -85,6 +85,8 @@ class PostgresJobs:
         if now is None:
             told = await self._database.value(self._queries.add, self._ns, *arrays(jobs), wake)
             added = answers(jobs, told)
+            if not all(each.created for each in added):
+                await self._assure()
         else:
             added = created(jobs, now)
         self._bell.struck(wake)
@@ -131,6 +133,8 @@ class PostgresJobs:
             *standing,
             writes=True,
         )
+        if tick.repeat:
+            await self._assure()
         if wakes:
             self._bell.struck(wake)
         handed: list[JobRecord] = []
@@ -166,6 +170,10 @@ class PostgresJobs:
             handed_ago=max(0, now - min(job.token for job in handed)) if handed else None,
             stands=stands,
         )
+
+    async def _assure(self) -> None:
+        """Waits until a synchronous standby has what another call wrote, whose own wait may have been cut."""
+        await self._database.value(self._queries.assure)
 
     def _standing(self, tick: Tick) -> tuple[object, ...]:
         """What says that a want stood or shall stand; empty if neither.

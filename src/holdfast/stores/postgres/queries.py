@@ -23,6 +23,9 @@ class Queries:
         "SELECT holdfast.add_fresh_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
     )
     add_lone: str = "SELECT holdfast.add_lone_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    # A commit that has written nothing waits for no standby; this one has written something, and waits.
+    assure: str = """SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
+        THEN pg_logical_emit_message(true, 'holdfast', '')::text END"""
     tick_standing: str = (
         "SELECT * FROM holdfast.tick_standing_v1("
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"

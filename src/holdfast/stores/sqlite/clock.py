@@ -54,7 +54,7 @@ class AnchoredClock:
         row = connection.execute(self._read).fetchone()
         if row is None or row[2] != self._boot.encode():
             return False
-        self._begin(row[0], row[1])
+        self._begin(row[0], row[1], row[3])
         return True
 
     def set_anchor(self, connection: sqlite3.Connection) -> None:
@@ -67,11 +67,11 @@ class AnchoredClock:
         if row is not None:
             wall = max(wall, seen + STAMP_EVERY)
         connection.execute(self._anchor, (wall, boot_time, self._boot, seen))
-        self._begin(wall, boot_time)
+        self._begin(wall, boot_time, seen)
 
-    def _begin(self, wall: int, boot_time: int) -> None:
+    def _begin(self, wall: int, boot_time: int, seen: int) -> None:
         self._offset = wall * 1_000 - boot_time
-        self._stamped = self()
+        self._stamped = seen
 
     def stamp(self, connection: sqlite3.Connection, now: int) -> None:
         """Notes in the file, once in a while, how far time has come. Called in a write transaction."""

@@ -59,7 +59,7 @@ function F.link(waiter, its, other, id, any_end)
 end
 
 function F.add_flow(job, new)
-  if not is_told then call('SET', NS .. 'v', '2') end -- who knows nothing of this may not come any more
+  if not is_told then F.raise_layout('2') end
   is_told = true
   local bits = 0
   local function bit_if(value, bit) if value then bits = bits + bit end end

@@ -19,6 +19,11 @@ local opened, freed = {}, {}
 local is_limited, has_gates
 local commons, key_gates, rows, limits = {}, {}, {}, {}
 
+-- From now on who does not know this layout may not come any more; a newer one stays.
+function F.raise_layout(least)
+  if (tonumber(call('GET', NS .. 'v') or '') or 0) < tonumber(least) then call('SET', NS .. 'v', least) end
+end
+
 -- Whether there are limits.
 function F.is_limited()
   if is_limited == nil then is_limited = call('EXISTS', LIMITS, KEY_LIMITS) > 0 end

@@ -1,8 +1,8 @@
--- ARGV: instant, wake-up, the layout from now on, then for each limit its scope and name, 1 if it can make a job
+-- ARGV: instant, wake-up, the layout that it needs, then for each limit its scope and name, 1 if it can make a job
 -- wait, and its value.
 local was_limited, changed, IS_DECLARED = F.is_limited(), {}, 2
 call('DEL', KEYS[2])
-call('SET', NS .. 'v', ARGV[3])
+F.raise_layout(ARGV[3])
 for at = 4, #ARGV, 3 do
   local field, value = ARGV[at], ARGV[at + 2]
   local known = call('HGET', F.table_of(field), field) or call('HGET', WEIGHTS, field)

@@ -77,7 +77,7 @@ def loops(sql: str) -> Iterator[str]:
 
 
 def waited_for(sql: str, *, joined: bool = False) -> list[str]:
-    """What the text waits for, step by step, with all that it calls; a transaction that begins has nothing yet.
+    """What the text waits for, step by step, with all that it calls, from where its last transaction begins.
 
     `joined` if jobs that it adds are part of something else.
     """

@@ -184,7 +184,7 @@ def test_a_job_is_locked_before_what_tells_of_its_lease() -> None:
             False,
         ),
         (
-            "DELETE FROM holdfast.job WHERE ns = @ns AND id IN (SELECT i.id FROM holdfast.job AS i WITH (READPAST));",
+            "DELETE FROM holdfast.job WHERE ns = @ns AND id IN (SELECT i.id FROM #i AS i WITH (READPAST));",
             False,
             False,
         ),

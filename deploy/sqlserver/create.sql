@@ -499,6 +499,35 @@ BEGIN
 END
 GO
 
+-- Takes those keys of #key that nobody holds, in the order of their names, so that two such calls do not wait for each other.
+-- Until a job gets one it belongs to none.
+CREATE PROCEDURE holdfast.keep_keys_v1 @ns int, @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @key nvarchar(200);
+    DECLARE @holder char(36);
+    IF (SELECT COUNT(*) FROM #key) < 2
+        RETURN;
+    SELECT @key = MIN(k.name) FROM #key AS k;
+    WHILE @key IS NOT NULL
+    BEGIN
+        EXEC holdfast.take_key_v1 @ns, @key, '', NULL, @now, @holder OUTPUT;
+        SELECT @key = MIN(k.name) FROM #key AS k WHERE k.name > @key;
+    END
+END
+GO
+
+-- Lets those keys of #key go that no job got.
+CREATE PROCEDURE holdfast.free_keys_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE ns = @ns AND job = '' AND name IN (SELECT k.name FROM #key AS k);
+END
+GO
+
 -- Adds one job of #new, or says there what stands in its place.
 CREATE PROCEDURE holdfast.add_one_v1 @ns int, @now bigint, @n int
 AS
@@ -591,7 +620,8 @@ BEGIN
             @now, w.tags, w.lease, w.timeout, w.retry, w.headers, w.limit_key, w.fair_key, w.sequence, w.place, w.halts,
             w.after_any, w.held, @now + w.expires,
             CASE WHEN w.after_json IS NOT NULL OR w.held IS NOT NULL THEN 'after' END
-        FROM #new AS w WHERE w.stood IS NULL;
+        FROM #new AS w WHERE w.stood IS NULL
+        ORDER BY w.id;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() NOT IN (2601, 2627)
@@ -604,20 +634,23 @@ BEGIN
     UPDATE #new SET stood = id, stood_by = 'id'
     WHERE stood IS NULL AND EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = #new.id);
     IF @@ROWCOUNT > 0
-        DELETE FROM holdfast.job
+        DELETE FROM holdfast.job WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND id IN (SELECT w.id FROM #new AS w WHERE w.stood = w.id)
             AND EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = holdfast.job.id);
 END
 GO
 
--- Adds the jobs of #new, in the order of n.
+-- Adds the jobs of #new, in the order of n. Keeps their keys first, unless #key has them already.
 CREATE PROCEDURE holdfast.add_new_v1 @ns int, @now bigint
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @n int = 0;
     DECLARE @is_done bit = 0;
+    DECLARE @has_flow bit = 0;
     DECLARE @waits bit = CASE WHEN EXISTS (SELECT 1 FROM #new AS w WHERE w.joined = 1) THEN 0 ELSE 1 END;
+    IF @waits = 1 AND EXISTS (SELECT 1 FROM #new AS w WHERE w.after_json IS NOT NULL OR w.before_id IS NOT NULL)
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @has_flow OUTPUT;
     IF EXISTS (SELECT 1 FROM #new AS w WHERE w.sequence IS NOT NULL)
     BEGIN
         -- One by one: in which order a set gets its numbers is not said.
@@ -630,6 +663,11 @@ BEGIN
     END
     IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL)
         EXEC holdfast.rank_new_v1 @ns, @now, @waits;
+    IF NOT EXISTS (SELECT 1 FROM #key)
+    BEGIN
+        INSERT INTO #key (name) SELECT DISTINCT w.job_key FROM #new AS w WHERE w.job_key IS NOT NULL;
+        EXEC holdfast.keep_keys_v1 @ns, @now;
+    END
     IF NOT EXISTS (SELECT 1 FROM #new AS w WHERE w.job_key IS NOT NULL)
         EXEC holdfast.add_all_v1 @ns, @now, @is_done OUTPUT;
     SELECT @n = MIN(w.n) FROM #new AS w WHERE @is_done = 0;
@@ -641,7 +679,7 @@ BEGIN
     IF EXISTS (
         SELECT 1 FROM #new AS w
         WHERE w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL)
-        EXEC holdfast.link_new_v1 @ns, @now, @waits;
+        EXEC holdfast.link_new_v1 @ns, @now, @has_flow;
 END
 GO
 
@@ -682,12 +720,14 @@ BEGIN
         stood char(36) COLLATE Latin1_General_BIN2 NULL,
         stood_by varchar(3) NULL
     );
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     DECLARE @now bigint;
     BEGIN TRY
         BEGIN TRANSACTION;
         SET @now = holdfast.now_v1();
         EXEC holdfast.open_new_v1 @now, @jobs, @bytes;
         EXEC holdfast.add_new_v1 @ns, @now;
+        EXEC holdfast.free_keys_v1 @ns;
         SELECT @now AS now;
         SELECT
             w.n,
@@ -735,7 +775,8 @@ BEGIN
     FROM holdfast.attempt AS a WHERE a.ns = @ns AND a.job = @job AND a.token = @token;
     SET @is_repeat = CASE WHEN @told = @outcome AND @closer COLLATE Latin1_General_BIN2 = @worker THEN 1 ELSE 0 END;
     IF @is_repeat = 0 AND @told = 'lost' AND @holder COLLATE Latin1_General_BIN2 = @worker AND @if_expired = 0
-        UPDATE holdfast.attempt SET outcome = 'superseded' WHERE ns = @ns AND job = @job AND token = @token;
+        UPDATE holdfast.attempt WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) SET outcome = 'superseded'
+        WHERE ns = @ns AND job = @job AND token = @token;
 END
 GO
 
@@ -789,6 +830,59 @@ BEGIN
 END
 GO
 
+-- Locks what the moves of #move for one job write to: the job, if they end its attempt, and what tells of the lease, if they
+-- start it or take it back. A reclaim does not wait for the job: whoever has it is just ending the attempt. Nor does a start
+-- ask for it: its own handler may be ending the attempt in a transaction that stays open for long. What somebody keeps for
+-- long is refused.
+CREATE PROCEDURE holdfast.lock_move_v1 @ns int, @job char(36)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    DECLARE @token bigint;
+    SAVE TRANSACTION holdfast_lock;
+    BEGIN TRY
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND worker IS NOT NULL AND token IN (
+            SELECT m.token FROM #move AS m WHERE m.job = @job AND m.if_expired = 0 AND m.outcome IS NOT NULL);
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND worker IS NOT NULL AND token IN (
+            SELECT m.token FROM #move AS m WHERE m.job = @job AND m.if_expired = 1);
+        IF @@ROWCOUNT = 1
+            UPDATE #move SET is_had = 1 WHERE job = @job AND if_expired = 1;
+        SELECT @token = MIN(m.token) FROM #move AS m WHERE m.job = @job AND (m.is_had = 1 OR m.outcome IS NULL);
+        WHILE @token IS NOT NULL
+        BEGIN
+            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+            SELECT @token = MIN(m.token) FROM #move AS m
+            WHERE m.job = @job AND (m.is_had = 1 OR m.outcome IS NULL) AND m.token > @token;
+        END
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+            THROW;
+        ROLLBACK TRANSACTION holdfast_lock;
+        UPDATE #move SET verdict = 'r' WHERE job = @job;
+    END CATCH
+END
+GO
+
+-- Locks what the moves of #move write to, job by job in the order of their ids, so that two such calls do not wait for each
+-- other.
+CREATE PROCEDURE holdfast.lock_moves_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @job char(36);
+    SELECT @job = MIN(m.job) FROM #move AS m;
+    WHILE @job IS NOT NULL
+    BEGIN
+        EXEC holdfast.lock_move_v1 @ns, @job;
+        SELECT @job = MIN(m.job) FROM #move AS m WHERE m.job > @job;
+    END
+END
+GO
+
 -- Adds the jobs that come with a move, if there are any. Makes use of #new.
 CREATE PROCEDURE holdfast.add_children_v1 @ns int, @now bigint, @children nvarchar(max), @bytes varbinary(max)
 AS
@@ -804,8 +898,7 @@ END
 GO
 
 -- One move of #move, the one with this n: its verdict is put there. "sources" has the states from which its path may be gone.
--- A reclaim does not wait: whoever has the row is just ending the attempt. Nor does a start, which only the lease needs to
--- know: its own handler may be ending the attempt in a transaction that stays open for long.
+-- What it writes to is locked.
 CREATE PROCEDURE holdfast.move_v1 @ns int, @worker nvarchar(200), @now bigint, @n int, @bytes varbinary(max)
 AS
 BEGIN
@@ -829,24 +922,13 @@ BEGIN
     DECLARE @limit_key nvarchar(200);
     DECLARE @sequence nvarchar(200);
     DECLARE @key nvarchar(200);
-    DECLARE @is_had bit = 1;
+    DECLARE @is_had bit;
     DECLARE @is_fit bit = 0;
     SELECT
         @job = m.job, @token = m.token, @sources = m.sources, @to = m.to_state, @outcome = m.outcome, @elapsed = m.elapsed,
-        @if_expired = m.if_expired, @joined = m.joined, @children = m.children, @events = m.events
+        @if_expired = m.if_expired, @is_had = m.is_had, @joined = m.joined, @children = m.children, @events = m.events
     FROM #move AS m WHERE m.n = @n;
     UPDATE #move SET verdict = 'r' WHERE n = @n;
-    IF @if_expired = 1
-    BEGIN
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
-        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
-        SET @is_had = @@ROWCOUNT;
-        IF @is_had = 1
-            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
-    END
-    ELSE IF @outcome IS NOT NULL
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
-        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
     SELECT
         @holder = v.worker, @state = v.state, @until = v.lease_until, @started = COALESCE(v.started, @now - @elapsed),
         @queue = v.queue, @task = v.task, @limit_key = v.limit_key, @sequence = v.sequence, @key = v.job_key,
@@ -899,7 +981,7 @@ BEGIN
         FROM holdfast.job AS j
         INNER JOIN #move AS m ON m.n = @n AND m.job = j.id
         INNER JOIN holdfast.live AS v ON v.ns = j.ns AND v.id = j.id
-        WHERE j.ns = @ns;
+        WHERE j.ns = @ns AND j.id = @job;
     ELSE
     BEGIN
         INSERT INTO holdfast.done (
@@ -917,7 +999,7 @@ BEGIN
         DELETE FROM holdfast.job WHERE ns = @ns AND id = @job;
         INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, @queue, @to, 1);
         IF @key IS NOT NULL
-            DELETE FROM holdfast.job_key
+            DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
     END
     -- In a transaction of others always: when it commits, something may wait for this that does not yet.
@@ -976,12 +1058,11 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SELECT TOP (0) * INTO #gone FROM holdfast.job;
-    -- Those that somebody has are done one by one.
     DELETE FROM j
     OUTPUT deleted.* INTO #gone
     FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
-    WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
+    WHERE j.ns = @ns AND m.is_plain = 1 AND m.verdict IS NULL AND j.worker = @worker;
     INSERT INTO holdfast.done (
         ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version, token,
         lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, result, limit_key,
@@ -1029,6 +1110,27 @@ BEGIN
         SET @n = @n + 1;
         SET @at = @end + 1;
     END
+END
+GO
+
+-- Keeps the keys of the jobs that come with the moves of #move, all before any is used.
+CREATE PROCEDURE holdfast.keep_children_keys_v1 @ns int, @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @n int;
+    DECLARE @children nvarchar(max);
+    SELECT @n = MIN(m.n) FROM #move AS m WHERE m.children IS NOT NULL;
+    WHILE @n IS NOT NULL
+    BEGIN
+        SELECT @children = m.children FROM #move AS m WHERE m.n = @n;
+        INSERT INTO #key (name)
+        SELECT DISTINCT c.name COLLATE Latin1_General_BIN2 FROM OPENJSON(@children) WITH (name nvarchar(200) '$.key') AS c
+        WHERE c.name IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM #key AS k WHERE k.name = c.name COLLATE Latin1_General_BIN2);
+        SELECT @n = MIN(m.n) FROM #move AS m WHERE m.children IS NOT NULL AND m.n > @n;
+    END
+    EXEC holdfast.keep_keys_v1 @ns, @now;
 END
 GO
 
@@ -1085,6 +1187,7 @@ BEGIN
         error nvarchar(max) NULL,
         result varbinary(max) NULL,
         if_expired bit NOT NULL,
+        is_had bit NOT NULL,
         is_plain bit NOT NULL,
         joined bit NOT NULL,
         children nvarchar(max) NULL,
@@ -1092,14 +1195,15 @@ BEGIN
         verdict char(1) NULL
     );
     CREATE TABLE #text (n int NOT NULL PRIMARY KEY, value nvarchar(max) NOT NULL);
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     IF @texts IS NOT NULL
         EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #move (
         n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
-        is_plain, joined, children, events)
+        is_had, is_plain, joined, children, events)
     SELECT
         j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, r.value,
-        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.joined, j.children, j.events
+        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, 0, j.is_plain, j.joined, j.children, j.events
     FROM OPENJSON(@moves) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
         outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
@@ -1110,6 +1214,8 @@ BEGIN
     ) AS j
     LEFT JOIN #text AS r ON r.n = j.reason
     LEFT JOIN #text AS e ON e.n = j.error;
+    EXEC holdfast.lock_moves_v1 @ns;
+    EXEC holdfast.keep_children_keys_v1 @ns, @now;
     IF EXISTS (SELECT 1 FROM #move AS m WHERE m.is_plain = 1)
         EXEC holdfast.complete_v1 @ns, @worker, @now;
     SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
@@ -1118,6 +1224,7 @@ BEGIN
         EXEC holdfast.try_move_v1 @ns, @worker, @now, @n, @bytes;
         SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
     END
+    EXEC holdfast.free_keys_v1 @ns;
     INSERT INTO #verdicts (letters)
     SELECT STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
 END
@@ -1167,12 +1274,10 @@ BEGIN
         IF @got = 1
             AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
             RETURN;
+        -- Who shares the lock does not ask to have it alone: two such would wait for each other.
         SET @flows = 1;
-        IF @got = 0
-        BEGIN
-            SET @is_late = 1;
-            RETURN;
-        END
+        SET @is_late = 1;
+        RETURN;
     END
     EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 0
@@ -1384,9 +1489,9 @@ BEGIN
     LEFT JOIN #text AS t ON t.n = w.note;
     BEGIN TRY
         BEGIN TRANSACTION;
-        SET @now = holdfast.now_v1();
-        EXEC holdfast.make_leases_v1 @ns, @worker, @now;
         -- Waits for a reclaim; if that was first, the job is not leased any more when it is looked at below.
+        EXEC holdfast.hold_leases_v1 @ns;
+        SET @now = holdfast.now_v1();
         UPDATE l SET
             until = CASE WHEN l.until > @now + w.lease THEN l.until ELSE @now + w.lease END,
             started = COALESCE(l.started, @now - w.elapsed),
@@ -1409,29 +1514,20 @@ BEGIN
 END
 GO
 
--- Makes the rows in lease for those of #wish that have none.
-CREATE PROCEDURE holdfast.make_leases_v1 @ns int, @worker nvarchar(200), @now bigint
+-- Locks what tells of the leases of #wish, job by job in the order of their ids, so that two such calls do not wait for each
+-- other.
+CREATE PROCEDURE holdfast.hold_leases_v1 @ns int
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT OFF;
-    DECLARE @is_done bit = 0;
-    WHILE @is_done = 0
+    DECLARE @job char(36);
+    DECLARE @token bigint;
+    SELECT @job = MIN(w.job) FROM #wish AS w;
+    WHILE @job IS NOT NULL
     BEGIN
-        BEGIN TRY
-            INSERT INTO holdfast.lease (ns, job, token, worker, until, started, progress, progress_note)
-            SELECT j.ns, j.id, j.token, j.worker, j.lease_until, j.started, j.progress, j.progress_note
-            FROM #wish AS w
-            INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.job AND j.token = w.token AND j.worker = @worker
-            WHERE j.lease_until > @now AND NOT EXISTS (
-                SELECT 1 FROM holdfast.lease AS l
-                WHERE l.ns = @ns AND l.job = w.job AND l.token = w.token);
-            SET @is_done = 1;
-        END TRY
-        BEGIN CATCH
-            IF ERROR_NUMBER() NOT IN (2601, 2627)
-                THROW;
-        END CATCH
+        SELECT @token = w.token FROM #wish AS w WHERE w.job = @job;
+        EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+        SELECT @job = MIN(w.job) FROM #wish AS w WHERE w.job > @job;
     END
 END
 GO
@@ -1480,6 +1576,17 @@ BEGIN
 END
 GO
 
+-- Locks the row of a job, live or finished.
+CREATE PROCEDURE holdfast.hold_job_v1 @ns int, @job char(36)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
+    IF @@ROWCOUNT = 0
+        UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
+END
+GO
+
 -- An edit. Gives how it went ("fit", "unfit", or "held" and by which job), and the job as it then stands.
 CREATE PROCEDURE holdfast.edit_v1
     @ns int, @job char(36), @version int, @sources varchar(10), @to tinyint, @queue nvarchar(200), @priority bigint, @due bigint,
@@ -1508,9 +1615,7 @@ BEGIN
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
         SET LOCK_TIMEOUT 2000;
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
-        IF @@ROWCOUNT = 0
-            UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
+        EXEC holdfast.hold_job_v1 @ns, @job;
         SET @now = holdfast.now_v1();
         SELECT
             @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
@@ -1576,7 +1681,7 @@ BEGIN
             IF @state IN (0, 5) AND @to NOT IN (0, 5)
             BEGIN
                 EXEC holdfast.finish_v1 @ns, @job, @to, @now;
-                DELETE FROM holdfast.job_key
+                DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
                 WHERE ns = @ns AND name = COALESCE(@key, @old_key) AND job = @job AND (until IS NULL OR until <= @now);
             END
             -- One that stays in the dead letter queue ends nothing.
@@ -1602,7 +1707,7 @@ BEGIN
 END
 GO
 
--- Removes what is kept beside jobs of #gone that are no longer there.
+-- Removes what is kept beside jobs of #gone that are no longer there. A key that somebody has is just getting another job.
 CREATE PROCEDURE holdfast.forget_beside_v1 @ns int
 AS
 BEGIN
@@ -1610,7 +1715,7 @@ BEGIN
     DELETE FROM holdfast.attempt
     WHERE ns = @ns AND job IN (SELECT g.id FROM #gone AS g)
         AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.attempt.job);
-    DELETE FROM holdfast.job_key
+    DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE ns = @ns AND job IN (SELECT g.id FROM #gone AS g)
         AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
     DELETE FROM holdfast.link
@@ -1706,11 +1811,14 @@ BEGIN
         WHERE ns = @ns AND until < @now AND NOT EXISTS (
             SELECT 1 FROM holdfast.job AS j
             WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
-        EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
         IF (SELECT COUNT(*) FROM holdfast.tally AS t WHERE t.ns = @ns) > 1000
             EXEC holdfast.sum_tally_v1 @ns;
-        SELECT @removed AS removed;
         COMMIT TRANSACTION;
+        -- By itself: it asks for the flow lock, and nobody may do so who has a row.
+        BEGIN TRANSACTION;
+        EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
+        COMMIT TRANSACTION;
+        SELECT @removed AS removed;
     END TRY
     BEGIN CATCH
         THROW;
@@ -2040,6 +2148,7 @@ END
 GO
 
 -- Looks at the jobs that a new job waits for, or one that was released; and whether the job still waits that it was put before.
+-- Who waits is locked before its links, as by those who remove it.
 CREATE PROCEDURE holdfast.settle_new_v1 @ns int, @now bigint, @job char(36), @before char(36), @freed int OUTPUT
 AS
 BEGIN
@@ -2048,6 +2157,8 @@ BEGIN
     IF @before IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @before AND j.gate = N'after')
         DELETE FROM holdfast.link WHERE ns = @ns AND waiter = @before AND job = @job;
+    IF EXISTS (SELECT 1 FROM holdfast.link AS l WHERE l.ns = @ns AND l.waiter = @job AND l.state IS NULL)
+        EXEC holdfast.hold_job_v1 @ns, @job;
     SELECT @after_any = COALESCE(s.after_any, 0) FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
     UPDATE l SET state = COALESCE((SELECT d.state FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = l.job), 7)
     FROM holdfast.link AS l
@@ -2079,6 +2190,7 @@ BEGIN
         IF @state = 6 AND NOT EXISTS (
             SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @waiter AND s.after_any = 1)
             CONTINUE;
+        EXEC holdfast.hold_job_v1 @ns, @waiter;
         UPDATE holdfast.link SET state = COALESCE(@state, 7)
         WHERE ns = @ns AND waiter = @waiter AND job = @job AND state IS NULL;
         EXEC holdfast.let_go_v1 @ns, @now, @waiter, @freed OUTPUT;
@@ -2292,14 +2404,12 @@ BEGIN
 END
 GO
 
--- Links the jobs of #new that were added, in their order, and settles each before the next unless this is part of something
--- else.
-CREATE PROCEDURE holdfast.link_new_v1 @ns int, @now bigint, @settles bit
+-- Links the jobs of #new that were added, in their order, and settles each before the next if this has the flow lock.
+CREATE PROCEDURE holdfast.link_new_v1 @ns int, @now bigint, @has_flow bit
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @n int = 0;
-    DECLARE @got bit = 0;
     DECLARE @freed int;
     IF NOT EXISTS (
         SELECT 1 FROM #new AS w
@@ -2307,13 +2417,8 @@ BEGIN
             AND (w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL))
         RETURN;
     EXEC holdfast.use_flow_v1 @ns;
-    IF @settles = 1 AND EXISTS (
-        SELECT 1 FROM #new AS w WHERE w.stood IS NULL AND (w.after_json IS NOT NULL OR w.before_id IS NOT NULL))
-    BEGIN
-        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
-        IF @got = 1
-            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-    END
+    IF @has_flow = 1
+        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
     WHILE 1 = 1
     BEGIN
         SELECT @n = MIN(w.n) FROM #new AS w
@@ -2322,7 +2427,7 @@ BEGIN
             BREAK;
         EXEC holdfast.link_one_v1 @ns, @n;
         INSERT INTO holdfast.note (ns, job, is_new, before_id) SELECT @ns, w.id, 1, w.before_id FROM #new AS w WHERE w.n = @n;
-        IF @got = 1
+        IF @has_flow = 1
             EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
     END
 END
@@ -2786,10 +2891,10 @@ CREATE PROCEDURE holdfast.sweep_flow_v1 @ns int, @now bigint, @limit int
 AS
 BEGIN
     SET NOCOUNT ON;
-    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
-        EXEC holdfast.sweep_gates_v1 @ns, @now;
-    ELSE
+    IF NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
         EXEC holdfast.sweep_notes_v1 @ns;
+    ELSE
+        EXEC holdfast.sweep_gates_v1 @ns, @now;
     DELETE TOP (@limit) FROM holdfast.fair WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE ns = @ns AND last <= @now AND NOT EXISTS (
         SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.queue = holdfast.fair.queue AND j.ready = 1);
@@ -3307,6 +3412,7 @@ BEGIN
         stood char(36) COLLATE Latin1_General_BIN2 NULL,
         stood_by varchar(3) NULL
     );
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     INSERT INTO #write (
         turn, place, name, version, mark, after_mark, look_at, job, waits, definition_at, definition_size, state_at, state_size,
         is_written, is_refused)
@@ -3333,6 +3439,7 @@ BEGIN
             INNER JOIN #write AS w ON w.place = j.place AND w.is_written = 1);
         IF EXISTS (SELECT 1 FROM #new)
             EXEC holdfast.add_new_v1 @ns, @now;
+        EXEC holdfast.free_keys_v1 @ns;
     END
     IF @events IS NOT NULL
     BEGIN

@@ -93,6 +93,42 @@ def test_azure_takes_no_password(host: str) -> None:
     assert "Entra ID" in told
 
 
+def test_azure_takes_none_even_if_it_is_asked_to() -> None:
+    url = f"mssql://ann:{SECRET}@a.database.windows.net/jobs?password_beyond_local=on"
+    assert "takes no password" in refusal(url)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "127.0.0.1", "127.8.8.8", "[::1]", "db", "DB", "db.", "sql.localhost"),
+        *("10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.2", "169.254.1.1", "[::ffff:10.0.0.1]"),
+        *("[fe80::1]", "[fe80::1%2]", "[fd12:3456::1]", "db.local", "db.eu.internal", "DB.LAN."),
+    ],
+)
+def test_a_local_server_takes_a_password_with_a_warning(host: str) -> None:
+    address = parse(f"mssql://ann:{SECRET}@{host}/jobs")
+    assert (address.user, address.password) == ("ann", SECRET)
+    assert "for local servers only" in address.warning
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("db.example.com", "local.example.com", "db.local.example.com", "internal.net", "notlocal.xlocal"),
+        *("8.8.8.8", "172.15.0.1", "172.32.0.1", "192.169.0.1", "11.0.0.1", "100.64.0.1", "0.0.0.0"),
+        *("[2001:db8::1]", "[::ffff:8.8.8.8]", "134744072", "0x08080808", "127.1"),
+    ],
+)
+def test_any_other_server_takes_one_only_if_it_is_asked_to(host: str) -> None:
+    told = refusal(f"mssql://ann:{SECRET}@{host}/jobs")
+    assert "leave user and password out of the URL" in told
+    assert "Entra ID" in told
+    assert "password_beyond_local=on" in told
+    refusal(f"mssql://ann:{SECRET}@{host}/jobs?password_beyond_local=off")
+    assert parse(f"mssql://ann:{SECRET}@{host}/jobs?password_beyond_local=on").warning
+
+
 @pytest.mark.parametrize("setting", ["encrypt=off", "trust_server_certificate=on"])
 def test_azure_is_always_encrypted_and_checked(setting: str) -> None:
     assert "leave encrypt=" in refusal(f"mssql://a.database.windows.net/jobs?{setting}")
@@ -105,13 +141,13 @@ def test_a_token_goes_only_where_it_belongs(setting: str) -> None:
 
 
 def test_a_password_has_a_warning_and_entra_id_has_none() -> None:
-    assert "SQL sign-in with a password;" in parse(f"mssql://ann:{SECRET}@db.example.com/jobs").warning
-    assert "sent unencrypted" in parse(f"mssql://ann:{SECRET}@db.example.com/jobs?encrypt=off").warning
+    assert "SQL sign-in with a password;" in parse(f"mssql://ann:{SECRET}@db.lan/jobs").warning
+    assert "sent unencrypted" in parse(f"mssql://ann:{SECRET}@db.lan/jobs?encrypt=off").warning
     assert parse("mssql://db.example.com/jobs").warning == ""
 
 
 def test_pytds_cannot_trust_blindly() -> None:
-    told = refusal(f"mssql+pytds://ann:{SECRET}@db.example.com/jobs?trust_server_certificate=on")
+    told = refusal(f"mssql+pytds://ann:{SECRET}@db.lan/jobs?trust_server_certificate=on")
     assert "SSL_CERT_FILE" in told
 
 
@@ -122,6 +158,7 @@ def test_pytds_cannot_trust_blindly() -> None:
         ("Encrypt=yes", "did you mean encrypt?"),
         ("trustservercertificate=yes", "did you mean trust_server_certificate?"),
         ("colour=red", "known are schema, pool, timeout"),
+        ("password_beyond=on", "did you mean password_beyond_local?"),
     ],
 )
 def test_an_unknown_parameter_is_told_with_the_nearest(parameter: str, hint: str) -> None:

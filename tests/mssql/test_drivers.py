@@ -148,7 +148,7 @@ def test_a_missing_package_is_named_with_its_extra(
 def test_pytds_without_encryption_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytds_driver._tls, "OPENSSL_AVAILABLE", False)
     with pytest.raises(ConfigurationError, match="pyopenssl"):
-        driver_named("pytds").connect(parse("mssql+pytds://ann:b@db.example.com/jobs"), None, 1)
+        driver_named("pytds").connect(parse("mssql+pytds://ann:b@db.lan/jobs"), None, 1)
 
 
 def test_pytds_connects_as_always_for_others() -> None:

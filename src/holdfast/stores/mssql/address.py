@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -22,7 +22,21 @@ _LAST_PORT = 65535
 _PORT = 1433
 _LONGEST_NAME = 128
 _TAKEN = frozenset({"dbo", "guest", "information_schema", "sys"})
-_PARAMETERS = ("schema", "pool", "timeout", "encrypt", "trust_server_certificate", "client_id")
+_PARAMETERS = (
+    *("schema", "pool", "timeout", "encrypt", "trust_server_certificate", "client_id"),
+    "password_beyond_local",
+)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+"""What the network takes for an address, although it has no dots."""
+
+_LOCAL_NAMES = (".local", ".internal", ".lan", ".localhost")
+_LOCAL_NETWORKS = tuple(
+    ip_network(text)
+    for text in (
+        *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+        *("::1/128", "fe80::/10", "fc00::/7"),
+    )
+)
 _CLOUDS = (
     ".database.windows.net",
     ".database.usgovcloudapi.net",
@@ -40,7 +54,8 @@ class Address:
 
     `pool` is how many connections one event loop may have for its calls, and as many again for transactions
     of handlers. `patience` is how many seconds a connection or an answer is waited for. Without a user the
-    sign-in is Entra ID's, as the managed identity `client_id` if it is given.
+    sign-in is Entra ID's, as the managed identity `client_id` if it is given. A password goes to local
+    servers, with `password_beyond_local` also to others.
     """
 
     driver: str
@@ -55,6 +70,7 @@ class Address:
     encrypt: bool = True
     trusts_certificate: bool = False
     client_id: str = ""
+    password_beyond_local: bool = False
 
     @property
     def place(self) -> str:
@@ -100,6 +116,7 @@ def parse(url: str) -> Address:
         encrypt=_switch(query, "encrypt", default=not is_loopback(host)),
         trusts_certificate=_switch(query, "trust_server_certificate", default=False),
         client_id=query.get("client_id", ""),
+        password_beyond_local=_switch(query, "password_beyond_local", default=False),
     )
     _check(address)
     return address
@@ -124,6 +141,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_local(host: str) -> bool:
+    """Whether a host is this machine or of the network around it, by its name or address alone."""
+    plain = host.lower().rstrip(".")
+    try:
+        found = ip_address(plain)
+    except ValueError:
+        return plain.endswith(_LOCAL_NAMES) or ("." not in plain and not _NUMBER.fullmatch(plain))
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return any((mapped or found) in network for network in _LOCAL_NETWORKS)
+
+
 def _check(address: Address) -> None:
     """Refuses what would give a secret away."""
     if address.is_azure:
@@ -137,6 +165,12 @@ def _check(address: Address) -> None:
                 f"{address.place} is always encrypted, and its certificate checked: leave encrypt= and "
                 "trust_server_certificate= out"
             )
+    if address.user and not is_local(address.host) and not address.password_beyond_local:
+        raise wrong(
+            f"{address.place} is not known to be a local server, and passwords are for those: leave user and "
+            "password out of the URL, and the sign-in is Entra ID's; or, if you know the way there, say "
+            "password_beyond_local=on"
+        )
     if address.client_id and (address.user or not _CLIENT_ID.fullmatch(address.client_id)):
         raise wrong(
             "client_id= is the id of a managed identity, such as 01234567-89ab-cdef-0123-456789abcdef, in a "

@@ -24,7 +24,9 @@ _WORKERS = """
         CASE WHEN live_until > @now THEN 1 ELSE 0 END, report, reported,
         CASE WHEN live_until > @now - 86400000000 THEN 1 ELSE 0 END
     FROM holdfast.worker WHERE ns = ? ORDER BY id"""
-_FORGET = "DELETE FROM holdfast.worker WHERE ns = ? AND live_until <= holdfast.now_v1() - 86400000000"
+_FORGET = """
+    DELETE FROM holdfast.worker WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE ns = ? AND live_until <= holdfast.now_v1() - 86400000000"""
 _PAUSE = "EXEC holdfast.pause_v1 ?, ?"
 _RESUME = "UPDATE holdfast.queue SET paused = 0, since = NULL WHERE ns = ? AND name = ?"
 _QUEUES = "EXEC holdfast.queues_v1 ?"

@@ -41,6 +41,7 @@ TOPICS = (
     "children",
     "claim",
     "concurrency",
+    "crossing",
     "edit",
     "events",
     "extend",
@@ -75,6 +76,7 @@ from holdfast.testing.conformance.case import Case, Promises, Subject, promise  
 from holdfast.testing.conformance.children import ChildPromises  # noqa: E402
 from holdfast.testing.conformance.claim import ClaimPromises  # noqa: E402
 from holdfast.testing.conformance.concurrency import ConcurrencyPromises  # noqa: E402
+from holdfast.testing.conformance.crossing import CrossingPromises  # noqa: E402
 from holdfast.testing.conformance.edit import EditPromises  # noqa: E402
 from holdfast.testing.conformance.events import EventPromises, EventTransactionPromises  # noqa: E402
 from holdfast.testing.conformance.extend import ExtendPromises  # noqa: E402
@@ -162,5 +164,6 @@ class StoreConformance(
     ValuePromises,
     TransitionPromises,
     ConcurrencyPromises,
+    CrossingPromises,
 ):
     """Every topic that each store must keep. A subclass named `Test…` gives the fixture `make_store`."""

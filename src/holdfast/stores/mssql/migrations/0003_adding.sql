@@ -94,6 +94,35 @@ BEGIN
 END
 GO
 
+-- Takes those keys of #key that nobody holds, in the order of their names, so that two such calls do not wait for each other.
+-- Until a job gets one it belongs to none.
+CREATE PROCEDURE holdfast.keep_keys_v1 @ns int, @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @key nvarchar(200);
+    DECLARE @holder char(36);
+    IF (SELECT COUNT(*) FROM #key) < 2
+        RETURN;
+    SELECT @key = MIN(k.name) FROM #key AS k;
+    WHILE @key IS NOT NULL
+    BEGIN
+        EXEC holdfast.take_key_v1 @ns, @key, '', NULL, @now, @holder OUTPUT;
+        SELECT @key = MIN(k.name) FROM #key AS k WHERE k.name > @key;
+    END
+END
+GO
+
+-- Lets those keys of #key go that no job got.
+CREATE PROCEDURE holdfast.free_keys_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE ns = @ns AND job = '' AND name IN (SELECT k.name FROM #key AS k);
+END
+GO
+
 -- Adds one job of #new, or says there what stands in its place.
 CREATE PROCEDURE holdfast.add_one_v1 @ns int, @now bigint, @n int
 AS
@@ -186,7 +215,8 @@ BEGIN
             @now, w.tags, w.lease, w.timeout, w.retry, w.headers, w.limit_key, w.fair_key, w.sequence, w.place, w.halts,
             w.after_any, w.held, @now + w.expires,
             CASE WHEN w.after_json IS NOT NULL OR w.held IS NOT NULL THEN 'after' END
-        FROM #new AS w WHERE w.stood IS NULL;
+        FROM #new AS w WHERE w.stood IS NULL
+        ORDER BY w.id;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() NOT IN (2601, 2627)
@@ -199,20 +229,23 @@ BEGIN
     UPDATE #new SET stood = id, stood_by = 'id'
     WHERE stood IS NULL AND EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = #new.id);
     IF @@ROWCOUNT > 0
-        DELETE FROM holdfast.job
+        DELETE FROM holdfast.job WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
         WHERE ns = @ns AND id IN (SELECT w.id FROM #new AS w WHERE w.stood = w.id)
             AND EXISTS (SELECT 1 FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = holdfast.job.id);
 END
 GO
 
--- Adds the jobs of #new, in the order of n.
+-- Adds the jobs of #new, in the order of n. Keeps their keys first, unless #key has them already.
 CREATE PROCEDURE holdfast.add_new_v1 @ns int, @now bigint
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @n int = 0;
     DECLARE @is_done bit = 0;
+    DECLARE @has_flow bit = 0;
     DECLARE @waits bit = CASE WHEN EXISTS (SELECT 1 FROM #new AS w WHERE w.joined = 1) THEN 0 ELSE 1 END;
+    IF @waits = 1 AND EXISTS (SELECT 1 FROM #new AS w WHERE w.after_json IS NOT NULL OR w.before_id IS NOT NULL)
+        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @has_flow OUTPUT;
     IF EXISTS (SELECT 1 FROM #new AS w WHERE w.sequence IS NOT NULL)
     BEGIN
         -- One by one: in which order a set gets its numbers is not said.
@@ -225,6 +258,11 @@ BEGIN
     END
     IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL)
         EXEC holdfast.rank_new_v1 @ns, @now, @waits;
+    IF NOT EXISTS (SELECT 1 FROM #key)
+    BEGIN
+        INSERT INTO #key (name) SELECT DISTINCT w.job_key FROM #new AS w WHERE w.job_key IS NOT NULL;
+        EXEC holdfast.keep_keys_v1 @ns, @now;
+    END
     IF NOT EXISTS (SELECT 1 FROM #new AS w WHERE w.job_key IS NOT NULL)
         EXEC holdfast.add_all_v1 @ns, @now, @is_done OUTPUT;
     SELECT @n = MIN(w.n) FROM #new AS w WHERE @is_done = 0;
@@ -236,7 +274,7 @@ BEGIN
     IF EXISTS (
         SELECT 1 FROM #new AS w
         WHERE w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL)
-        EXEC holdfast.link_new_v1 @ns, @now, @waits;
+        EXEC holdfast.link_new_v1 @ns, @now, @has_flow;
 END
 GO
 
@@ -277,12 +315,14 @@ BEGIN
         stood char(36) COLLATE Latin1_General_BIN2 NULL,
         stood_by varchar(3) NULL
     );
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     DECLARE @now bigint;
     BEGIN TRY
         BEGIN TRANSACTION;
         SET @now = holdfast.now_v1();
         EXEC holdfast.open_new_v1 @now, @jobs, @bytes;
         EXEC holdfast.add_new_v1 @ns, @now;
+        EXEC holdfast.free_keys_v1 @ns;
         SELECT @now AS now;
         SELECT
             w.n,

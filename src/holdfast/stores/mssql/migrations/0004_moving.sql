@@ -14,7 +14,8 @@ BEGIN
     FROM holdfast.attempt AS a WHERE a.ns = @ns AND a.job = @job AND a.token = @token;
     SET @is_repeat = CASE WHEN @told = @outcome AND @closer COLLATE Latin1_General_BIN2 = @worker THEN 1 ELSE 0 END;
     IF @is_repeat = 0 AND @told = 'lost' AND @holder COLLATE Latin1_General_BIN2 = @worker AND @if_expired = 0
-        UPDATE holdfast.attempt SET outcome = 'superseded' WHERE ns = @ns AND job = @job AND token = @token;
+        UPDATE holdfast.attempt WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) SET outcome = 'superseded'
+        WHERE ns = @ns AND job = @job AND token = @token;
 END
 GO
 
@@ -68,6 +69,59 @@ BEGIN
 END
 GO
 
+-- Locks what the moves of #move for one job write to: the job, if they end its attempt, and what tells of the lease, if they
+-- start it or take it back. A reclaim does not wait for the job: whoever has it is just ending the attempt. Nor does a start
+-- ask for it: its own handler may be ending the attempt in a transaction that stays open for long. What somebody keeps for
+-- long is refused.
+CREATE PROCEDURE holdfast.lock_move_v1 @ns int, @job char(36)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+    DECLARE @token bigint;
+    SAVE TRANSACTION holdfast_lock;
+    BEGIN TRY
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND worker IS NOT NULL AND token IN (
+            SELECT m.token FROM #move AS m WHERE m.job = @job AND m.if_expired = 0 AND m.outcome IS NOT NULL);
+        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
+        WHERE ns = @ns AND id = @job AND worker IS NOT NULL AND token IN (
+            SELECT m.token FROM #move AS m WHERE m.job = @job AND m.if_expired = 1);
+        IF @@ROWCOUNT = 1
+            UPDATE #move SET is_had = 1 WHERE job = @job AND if_expired = 1;
+        SELECT @token = MIN(m.token) FROM #move AS m WHERE m.job = @job AND (m.is_had = 1 OR m.outcome IS NULL);
+        WHILE @token IS NOT NULL
+        BEGIN
+            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+            SELECT @token = MIN(m.token) FROM #move AS m
+            WHERE m.job = @job AND (m.is_had = 1 OR m.outcome IS NULL) AND m.token > @token;
+        END
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+            THROW;
+        ROLLBACK TRANSACTION holdfast_lock;
+        UPDATE #move SET verdict = 'r' WHERE job = @job;
+    END CATCH
+END
+GO
+
+-- Locks what the moves of #move write to, job by job in the order of their ids, so that two such calls do not wait for each
+-- other.
+CREATE PROCEDURE holdfast.lock_moves_v1 @ns int
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @job char(36);
+    SELECT @job = MIN(m.job) FROM #move AS m;
+    WHILE @job IS NOT NULL
+    BEGIN
+        EXEC holdfast.lock_move_v1 @ns, @job;
+        SELECT @job = MIN(m.job) FROM #move AS m WHERE m.job > @job;
+    END
+END
+GO
+
 -- Adds the jobs that come with a move, if there are any. Makes use of #new.
 CREATE PROCEDURE holdfast.add_children_v1 @ns int, @now bigint, @children nvarchar(max), @bytes varbinary(max)
 AS
@@ -83,8 +137,7 @@ END
 GO
 
 -- One move of #move, the one with this n: its verdict is put there. "sources" has the states from which its path may be gone.
--- A reclaim does not wait: whoever has the row is just ending the attempt. Nor does a start, which only the lease needs to
--- know: its own handler may be ending the attempt in a transaction that stays open for long.
+-- What it writes to is locked.
 CREATE PROCEDURE holdfast.move_v1 @ns int, @worker nvarchar(200), @now bigint, @n int, @bytes varbinary(max)
 AS
 BEGIN
@@ -108,24 +161,13 @@ BEGIN
     DECLARE @limit_key nvarchar(200);
     DECLARE @sequence nvarchar(200);
     DECLARE @key nvarchar(200);
-    DECLARE @is_had bit = 1;
+    DECLARE @is_had bit;
     DECLARE @is_fit bit = 0;
     SELECT
         @job = m.job, @token = m.token, @sources = m.sources, @to = m.to_state, @outcome = m.outcome, @elapsed = m.elapsed,
-        @if_expired = m.if_expired, @joined = m.joined, @children = m.children, @events = m.events
+        @if_expired = m.if_expired, @is_had = m.is_had, @joined = m.joined, @children = m.children, @events = m.events
     FROM #move AS m WHERE m.n = @n;
     UPDATE #move SET verdict = 'r' WHERE n = @n;
-    IF @if_expired = 1
-    BEGIN
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET seq = seq
-        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
-        SET @is_had = @@ROWCOUNT;
-        IF @is_had = 1
-            EXEC holdfast.hold_lease_v1 @ns, @job, @token;
-    END
-    ELSE IF @outcome IS NOT NULL
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
-        WHERE ns = @ns AND id = @job AND token = @token AND worker IS NOT NULL;
     SELECT
         @holder = v.worker, @state = v.state, @until = v.lease_until, @started = COALESCE(v.started, @now - @elapsed),
         @queue = v.queue, @task = v.task, @limit_key = v.limit_key, @sequence = v.sequence, @key = v.job_key,
@@ -178,7 +220,7 @@ BEGIN
         FROM holdfast.job AS j
         INNER JOIN #move AS m ON m.n = @n AND m.job = j.id
         INNER JOIN holdfast.live AS v ON v.ns = j.ns AND v.id = j.id
-        WHERE j.ns = @ns;
+        WHERE j.ns = @ns AND j.id = @job;
     ELSE
     BEGIN
         INSERT INTO holdfast.done (
@@ -196,7 +238,7 @@ BEGIN
         DELETE FROM holdfast.job WHERE ns = @ns AND id = @job;
         INSERT INTO holdfast.tally (ns, queue, state, jobs) VALUES (@ns, @queue, @to, 1);
         IF @key IS NOT NULL
-            DELETE FROM holdfast.job_key
+            DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             WHERE ns = @ns AND name = @key AND job = @job AND (until IS NULL OR until <= @now);
     END
     -- In a transaction of others always: when it commits, something may wait for this that does not yet.

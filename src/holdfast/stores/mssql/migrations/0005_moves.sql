@@ -16,12 +16,11 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SELECT TOP (0) * INTO #gone FROM holdfast.job;
-    -- Those that somebody has are done one by one.
     DELETE FROM j
     OUTPUT deleted.* INTO #gone
     FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     INNER JOIN #move AS m ON m.job = j.id AND m.token = j.token
-    WHERE j.ns = @ns AND m.is_plain = 1 AND j.worker = @worker;
+    WHERE j.ns = @ns AND m.is_plain = 1 AND m.verdict IS NULL AND j.worker = @worker;
     INSERT INTO holdfast.done (
         ns, id, task, queue, payload, state, priority, due, rank, created, finished, run, failures, lost, suspect, version, token,
         lease, timeout, retry, headers, job_key, tags, started, cancel_asked, progress, progress_note, result, limit_key,
@@ -69,6 +68,27 @@ BEGIN
         SET @n = @n + 1;
         SET @at = @end + 1;
     END
+END
+GO
+
+-- Keeps the keys of the jobs that come with the moves of #move, all before any is used.
+CREATE PROCEDURE holdfast.keep_children_keys_v1 @ns int, @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @n int;
+    DECLARE @children nvarchar(max);
+    SELECT @n = MIN(m.n) FROM #move AS m WHERE m.children IS NOT NULL;
+    WHILE @n IS NOT NULL
+    BEGIN
+        SELECT @children = m.children FROM #move AS m WHERE m.n = @n;
+        INSERT INTO #key (name)
+        SELECT DISTINCT c.name COLLATE Latin1_General_BIN2 FROM OPENJSON(@children) WITH (name nvarchar(200) '$.key') AS c
+        WHERE c.name IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM #key AS k WHERE k.name = c.name COLLATE Latin1_General_BIN2);
+        SELECT @n = MIN(m.n) FROM #move AS m WHERE m.children IS NOT NULL AND m.n > @n;
+    END
+    EXEC holdfast.keep_keys_v1 @ns, @now;
 END
 GO
 
@@ -125,6 +145,7 @@ BEGIN
         error nvarchar(max) NULL,
         result varbinary(max) NULL,
         if_expired bit NOT NULL,
+        is_had bit NOT NULL,
         is_plain bit NOT NULL,
         joined bit NOT NULL,
         children nvarchar(max) NULL,
@@ -132,14 +153,15 @@ BEGIN
         verdict char(1) NULL
     );
     CREATE TABLE #text (n int NOT NULL PRIMARY KEY, value nvarchar(max) NOT NULL);
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     IF @texts IS NOT NULL
         EXEC holdfast.open_texts_v1 @texts;
     INSERT INTO #move (
         n, job, token, sources, to_state, outcome, elapsed, delay, failures, lost, suspect, reason, error, result, if_expired,
-        is_plain, joined, children, events)
+        is_had, is_plain, joined, children, events)
     SELECT
         j.n, j.job, j.token, j.sources, j.to_state, j.outcome, j.elapsed, j.delay, j.failures, j.lost, j.suspect, r.value,
-        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, j.is_plain, j.joined, j.children, j.events
+        e.value, SUBSTRING(@bytes, j.result_at, j.result_size), j.if_expired, 0, j.is_plain, j.joined, j.children, j.events
     FROM OPENJSON(@moves) WITH (
         n int '$.n', job char(36) '$.job', token bigint '$.token', sources varchar(10) '$.sources', to_state tinyint '$.to',
         outcome varchar(20) '$.outcome', elapsed bigint '$.elapsed', delay bigint '$.delay', failures int '$.failures',
@@ -150,6 +172,8 @@ BEGIN
     ) AS j
     LEFT JOIN #text AS r ON r.n = j.reason
     LEFT JOIN #text AS e ON e.n = j.error;
+    EXEC holdfast.lock_moves_v1 @ns;
+    EXEC holdfast.keep_children_keys_v1 @ns, @now;
     IF EXISTS (SELECT 1 FROM #move AS m WHERE m.is_plain = 1)
         EXEC holdfast.complete_v1 @ns, @worker, @now;
     SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
@@ -158,6 +182,7 @@ BEGIN
         EXEC holdfast.try_move_v1 @ns, @worker, @now, @n, @bytes;
         SELECT @n = MIN(m.n) FROM #move AS m WHERE m.verdict IS NULL;
     END
+    EXEC holdfast.free_keys_v1 @ns;
     INSERT INTO #verdicts (letters)
     SELECT STRING_AGG(CAST(m.verdict AS varchar(max)), '') WITHIN GROUP (ORDER BY m.n) FROM #move AS m;
 END

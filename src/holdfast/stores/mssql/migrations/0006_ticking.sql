@@ -15,12 +15,10 @@ BEGIN
         IF @got = 1
             AND NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
             RETURN;
+        -- Who shares the lock does not ask to have it alone: two such would wait for each other.
         SET @flows = 1;
-        IF @got = 0
-        BEGIN
-            SET @is_late = 1;
-            RETURN;
-        END
+        SET @is_late = 1;
+        RETURN;
     END
     EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
     IF @got = 0

@@ -32,9 +32,9 @@ BEGIN
     LEFT JOIN #text AS t ON t.n = w.note;
     BEGIN TRY
         BEGIN TRANSACTION;
-        SET @now = holdfast.now_v1();
-        EXEC holdfast.make_leases_v1 @ns, @worker, @now;
         -- Waits for a reclaim; if that was first, the job is not leased any more when it is looked at below.
+        EXEC holdfast.hold_leases_v1 @ns;
+        SET @now = holdfast.now_v1();
         UPDATE l SET
             until = CASE WHEN l.until > @now + w.lease THEN l.until ELSE @now + w.lease END,
             started = COALESCE(l.started, @now - w.elapsed),
@@ -57,29 +57,20 @@ BEGIN
 END
 GO
 
--- Makes the rows in lease for those of #wish that have none.
-CREATE PROCEDURE holdfast.make_leases_v1 @ns int, @worker nvarchar(200), @now bigint
+-- Locks what tells of the leases of #wish, job by job in the order of their ids, so that two such calls do not wait for each
+-- other.
+CREATE PROCEDURE holdfast.hold_leases_v1 @ns int
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT OFF;
-    DECLARE @is_done bit = 0;
-    WHILE @is_done = 0
+    DECLARE @job char(36);
+    DECLARE @token bigint;
+    SELECT @job = MIN(w.job) FROM #wish AS w;
+    WHILE @job IS NOT NULL
     BEGIN
-        BEGIN TRY
-            INSERT INTO holdfast.lease (ns, job, token, worker, until, started, progress, progress_note)
-            SELECT j.ns, j.id, j.token, j.worker, j.lease_until, j.started, j.progress, j.progress_note
-            FROM #wish AS w
-            INNER JOIN holdfast.job AS j ON j.ns = @ns AND j.id = w.job AND j.token = w.token AND j.worker = @worker
-            WHERE j.lease_until > @now AND NOT EXISTS (
-                SELECT 1 FROM holdfast.lease AS l
-                WHERE l.ns = @ns AND l.job = w.job AND l.token = w.token);
-            SET @is_done = 1;
-        END TRY
-        BEGIN CATCH
-            IF ERROR_NUMBER() NOT IN (2601, 2627)
-                THROW;
-        END CATCH
+        SELECT @token = w.token FROM #wish AS w WHERE w.job = @job;
+        EXEC holdfast.hold_lease_v1 @ns, @job, @token;
+        SELECT @job = MIN(w.job) FROM #wish AS w WHERE w.job > @job;
     END
 END
 GO
@@ -128,6 +119,17 @@ BEGIN
 END
 GO
 
+-- Locks the row of a job, live or finished.
+CREATE PROCEDURE holdfast.hold_job_v1 @ns int, @job char(36)
+AS
+BEGIN
+    SET NOCOUNT ON;
+    UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
+    IF @@ROWCOUNT = 0
+        UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
+END
+GO
+
 -- An edit. Gives how it went ("fit", "unfit", or "held" and by which job), and the job as it then stands.
 CREATE PROCEDURE holdfast.edit_v1
     @ns int, @job char(36), @version int, @sources varchar(10), @to tinyint, @queue nvarchar(200), @priority bigint, @due bigint,
@@ -156,9 +158,7 @@ BEGIN
         BEGIN TRANSACTION;
         EXEC holdfast.enter_flow_v1 @ns, @flows OUTPUT, @is_late OUTPUT;
         SET LOCK_TIMEOUT 2000;
-        UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq WHERE ns = @ns AND id = @job;
-        IF @@ROWCOUNT = 0
-            UPDATE holdfast.done WITH (UPDLOCK, ROWLOCK) SET version = version WHERE ns = @ns AND id = @job;
+        EXEC holdfast.hold_job_v1 @ns, @job;
         SET @now = holdfast.now_v1();
         SELECT
             @is_fit = CASE WHEN s.version <> @version THEN 0 WHEN @ask_cancel = 1 THEN CASE WHEN s.worker IS NULL THEN 0 ELSE 1 END
@@ -224,7 +224,7 @@ BEGIN
             IF @state IN (0, 5) AND @to NOT IN (0, 5)
             BEGIN
                 EXEC holdfast.finish_v1 @ns, @job, @to, @now;
-                DELETE FROM holdfast.job_key
+                DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
                 WHERE ns = @ns AND name = COALESCE(@key, @old_key) AND job = @job AND (until IS NULL OR until <= @now);
             END
             -- One that stays in the dead letter queue ends nothing.
@@ -250,7 +250,7 @@ BEGIN
 END
 GO
 
--- Removes what is kept beside jobs of #gone that are no longer there.
+-- Removes what is kept beside jobs of #gone that are no longer there. A key that somebody has is just getting another job.
 CREATE PROCEDURE holdfast.forget_beside_v1 @ns int
 AS
 BEGIN
@@ -258,7 +258,7 @@ BEGIN
     DELETE FROM holdfast.attempt
     WHERE ns = @ns AND job IN (SELECT g.id FROM #gone AS g)
         AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.attempt.job);
-    DELETE FROM holdfast.job_key
+    DELETE FROM holdfast.job_key WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE ns = @ns AND job IN (SELECT g.id FROM #gone AS g)
         AND NOT EXISTS (SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = holdfast.job_key.job);
     DELETE FROM holdfast.link
@@ -354,11 +354,14 @@ BEGIN
         WHERE ns = @ns AND until < @now AND NOT EXISTS (
             SELECT 1 FROM holdfast.job AS j
             WHERE j.ns = @ns AND j.id = holdfast.lease.job AND j.token = holdfast.lease.token AND j.worker IS NOT NULL);
-        EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
         IF (SELECT COUNT(*) FROM holdfast.tally AS t WHERE t.ns = @ns) > 1000
             EXEC holdfast.sum_tally_v1 @ns;
-        SELECT @removed AS removed;
         COMMIT TRANSACTION;
+        -- By itself: it asks for the flow lock, and nobody may do so who has a row.
+        BEGIN TRANSACTION;
+        EXEC holdfast.sweep_flow_v1 @ns, @now, @limit;
+        COMMIT TRANSACTION;
+        SELECT @removed AS removed;
     END TRY
     BEGIN CATCH
         THROW;

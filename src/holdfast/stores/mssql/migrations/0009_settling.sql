@@ -56,6 +56,7 @@ END
 GO
 
 -- Looks at the jobs that a new job waits for, or one that was released; and whether the job still waits that it was put before.
+-- Who waits is locked before its links, as by those who remove it.
 CREATE PROCEDURE holdfast.settle_new_v1 @ns int, @now bigint, @job char(36), @before char(36), @freed int OUTPUT
 AS
 BEGIN
@@ -64,6 +65,8 @@ BEGIN
     IF @before IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.id = @before AND j.gate = N'after')
         DELETE FROM holdfast.link WHERE ns = @ns AND waiter = @before AND job = @job;
+    IF EXISTS (SELECT 1 FROM holdfast.link AS l WHERE l.ns = @ns AND l.waiter = @job AND l.state IS NULL)
+        EXEC holdfast.hold_job_v1 @ns, @job;
     SELECT @after_any = COALESCE(s.after_any, 0) FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @job;
     UPDATE l SET state = COALESCE((SELECT d.state FROM holdfast.done AS d WHERE d.ns = @ns AND d.id = l.job), 7)
     FROM holdfast.link AS l
@@ -95,6 +98,7 @@ BEGIN
         IF @state = 6 AND NOT EXISTS (
             SELECT 1 FROM holdfast.jobs AS s WHERE s.ns = @ns AND s.id = @waiter AND s.after_any = 1)
             CONTINUE;
+        EXEC holdfast.hold_job_v1 @ns, @waiter;
         UPDATE holdfast.link SET state = COALESCE(@state, 7)
         WHERE ns = @ns AND waiter = @waiter AND job = @job AND state IS NULL;
         EXEC holdfast.let_go_v1 @ns, @now, @waiter, @freed OUTPUT;

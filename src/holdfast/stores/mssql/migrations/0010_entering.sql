@@ -128,14 +128,12 @@ BEGIN
 END
 GO
 
--- Links the jobs of #new that were added, in their order, and settles each before the next unless this is part of something
--- else.
-CREATE PROCEDURE holdfast.link_new_v1 @ns int, @now bigint, @settles bit
+-- Links the jobs of #new that were added, in their order, and settles each before the next if this has the flow lock.
+CREATE PROCEDURE holdfast.link_new_v1 @ns int, @now bigint, @has_flow bit
 AS
 BEGIN
     SET NOCOUNT ON;
     DECLARE @n int = 0;
-    DECLARE @got bit = 0;
     DECLARE @freed int;
     IF NOT EXISTS (
         SELECT 1 FROM #new AS w
@@ -143,13 +141,8 @@ BEGIN
             AND (w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL))
         RETURN;
     EXEC holdfast.use_flow_v1 @ns;
-    IF @settles = 1 AND EXISTS (
-        SELECT 1 FROM #new AS w WHERE w.stood IS NULL AND (w.after_json IS NOT NULL OR w.before_id IS NOT NULL))
-    BEGIN
-        EXEC holdfast.take_flow_v1 @ns, 'Exclusive', 1, @got OUTPUT;
-        IF @got = 1
-            EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
-    END
+    IF @has_flow = 1
+        EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
     WHILE 1 = 1
     BEGIN
         SELECT @n = MIN(w.n) FROM #new AS w
@@ -158,7 +151,7 @@ BEGIN
             BREAK;
         EXEC holdfast.link_one_v1 @ns, @n;
         INSERT INTO holdfast.note (ns, job, is_new, before_id) SELECT @ns, w.id, 1, w.before_id FROM #new AS w WHERE w.n = @n;
-        IF @got = 1
+        IF @has_flow = 1
             EXEC holdfast.settle_v1 @ns, @now, @freed OUTPUT;
     END
 END

@@ -240,10 +240,10 @@ CREATE PROCEDURE holdfast.sweep_flow_v1 @ns int, @now bigint, @limit int
 AS
 BEGIN
     SET NOCOUNT ON;
-    IF EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
-        EXEC holdfast.sweep_gates_v1 @ns, @now;
-    ELSE
+    IF NOT EXISTS (SELECT 1 FROM holdfast.flowing AS f WITH (READPAST, READCOMMITTEDLOCK) WHERE f.ns = @ns)
         EXEC holdfast.sweep_notes_v1 @ns;
+    ELSE
+        EXEC holdfast.sweep_gates_v1 @ns, @now;
     DELETE TOP (@limit) FROM holdfast.fair WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE ns = @ns AND last <= @now AND NOT EXISTS (
         SELECT 1 FROM holdfast.job AS j WHERE j.ns = @ns AND j.queue = holdfast.fair.queue AND j.ready = 1);

@@ -130,6 +130,7 @@ BEGIN
         stood char(36) COLLATE Latin1_General_BIN2 NULL,
         stood_by varchar(3) NULL
     );
+    CREATE TABLE #key (name nvarchar(200) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY);
     INSERT INTO #write (
         turn, place, name, version, mark, after_mark, look_at, job, waits, definition_at, definition_size, state_at, state_size,
         is_written, is_refused)
@@ -156,6 +157,7 @@ BEGIN
             INNER JOIN #write AS w ON w.place = j.place AND w.is_written = 1);
         IF EXISTS (SELECT 1 FROM #new)
             EXEC holdfast.add_new_v1 @ns, @now;
+        EXEC holdfast.free_keys_v1 @ns;
     END
     IF @events IS NOT NULL
     BEGIN

@@ -39,6 +39,26 @@ BEGIN
 END
 $$;
 
+-- Takes those of several keys that nobody holds, in one order, so that two such calls do not wait for each other. Until a job
+-- gets one it belongs to none.
+CREATE FUNCTION holdfast.keep_keys_v1(p_ns integer, p_keys text[], p_now bigint) RETURNS void LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_key text;
+BEGIN
+    FOR v_key IN SELECT DISTINCT k.key FROM unnest(p_keys) AS k(key) WHERE k.key IS NOT NULL ORDER BY k.key LOOP
+        PERFORM holdfast.take_key_v1(p_ns, v_key, '00000000-0000-0000-0000-000000000000', NULL, p_now);
+    END LOOP;
+END
+$$;
+
+-- Lets those keys go that no job got.
+CREATE FUNCTION holdfast.free_keys_v1(p_ns integer, p_keys text[]) RETURNS void LANGUAGE sql
+AS $$
+    DELETE FROM holdfast.key
+    WHERE ns = p_ns AND key = ANY (p_keys) AND job = '00000000-0000-0000-0000-000000000000'
+$$;
+
 -- What stands where a job was to be added, as one element of the answer.
 CREATE FUNCTION holdfast.stood_v1(
     p_ns integer, p_n integer, p_id uuid, p_task text, p_queue text, p_payload bytea, p_by text
@@ -196,10 +216,7 @@ BEGIN
     EXCEPTION WHEN unique_violation THEN
         v_made := 0;
     END;
-    -- In one order, so that two such batches do not wait for each other.
-    PERFORM FROM holdfast.key AS k
-    WHERE k.ns = p_ns AND k.key = ANY (p_keys) AND NOT holdfast.holder_v1(p_ns, k.job, k.until, v_now)
-    ORDER BY k.key FOR UPDATE;
+    PERFORM holdfast.keep_keys_v1(p_ns, p_keys, v_now);
     -- Ranks are drawn by those alone that will be added: who these are is found out by adding them, which is undone.
     FOR v_pass IN CASE WHEN v_ranks IS NULL THEN 2 ELSE 1 END .. 2 LOOP
         BEGIN
@@ -224,6 +241,7 @@ BEGIN
                 FROM unnest(p_flows) WITH ORDINALITY AS u(flow, n) ORDER BY u.n), p_now IS NULL);
         END;
     END LOOP;
+    PERFORM holdfast.free_keys_v1(p_ns, p_keys);
     IF p_flows IS NOT NULL THEN
         v_flows := holdfast.link_v1(p_ns, v_now, p_ids, p_flows, v_stood, p_now IS NULL);
         -- What stands may have been added by this very call, and be linked only now.

@@ -136,6 +136,8 @@ DECLARE
     m jsonb;
     v_verdicts text := '';
     v_accepted boolean;
+    v_keys text[] := ARRAY(
+        SELECT k.key #>> '{}' FROM jsonb_path_query(p_moves, '$[*].children[*].key ? (@ != null)') AS k(key));
 BEGIN
     BEGIN
         -- In one order, so that two such batches do not wait for each other.
@@ -144,6 +146,9 @@ BEGIN
             SELECT (e.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS e(move)
             WHERE NOT (e.move ->> 'if_expired')::boolean AND e.move ->> 'outcome' IS NOT NULL)
         ORDER BY id FOR UPDATE;
+        IF cardinality(v_keys) > 1 THEN
+            PERFORM holdfast.keep_keys_v1(p_ns, v_keys, p_now);
+        END IF;
     EXCEPTION WHEN lock_not_available THEN
         PERFORM set_config('lock_timeout', '10ms', true);
     END;
@@ -155,6 +160,9 @@ BEGIN
         END;
         v_verdicts := v_verdicts || CASE WHEN v_accepted THEN 'a' ELSE 'r' END;
     END LOOP;
+    IF cardinality(v_keys) > 1 THEN
+        PERFORM holdfast.free_keys_v1(p_ns, v_keys);
+    END IF;
     RETURN v_verdicts;
 END
 $$;

@@ -1,13 +1,13 @@
-"""A client on a memory store, with stand-ins for what a worker does."""
+"""A client on a store whose time stands still, with stand-ins for what a worker does."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast.engine.client import Client
 from holdfast.engine.ids import new_id
@@ -29,7 +29,7 @@ from holdfast.model.records import (
 )
 from holdfast.model.settings import Settings
 from holdfast.model.task import Registry, define
-from holdfast.store import Session
+from holdfast.store import Session, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 
@@ -114,17 +114,24 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(**settings: Any) -> AsyncGenerator[Bench]:
+async def bench(
+    open_store: Callable[[ManualClock], Store] = MemoryStore, **settings: Any
+) -> AsyncGenerator[Bench]:
     clock = ManualClock()
-    store = MemoryStore(clock)
-    session = await store.connect("default")
+    store = open_store(clock)
+    connect = partial(store.connect, new_id())
+    session = await connect()
     notices = Notices()
-    locks = Locks(session.locks, Renewer(partial(store.connect, "default"), notices), notices)
+    locks = Locks(session.locks, Renewer(connect, notices), notices)
     client = Client(session, Settings(store="memory://", **settings), registry(), locks=locks)
     try:
         yield Bench(client, session, clock)
     finally:
         await client.close()
+        await store.close()
+
+
+Benches: TypeAlias = Callable[[], AbstractAsyncContextManager[Bench]]
 
 
 class SlowAdds:

@@ -11,7 +11,7 @@ from holdfast.model.records import as_added
 from holdfast.model.report import WorkerReport, encode_report
 from holdfast.model.retry import Fixed, Immediate, encode_retry
 from holdfast.model.timing import moment
-from tests.app.support import Bench, bench, new_job, registry
+from tests.app.support import Bench, Benches, new_job, registry
 
 
 def shown(instant: datetime) -> str:
@@ -30,7 +30,9 @@ async def why(it: Bench, job_id: str) -> tuple[str, dict[str, Any]]:
         ({"w": ["other"]}, "No live worker serves queue 'default'."),
     ],
 )
-async def test_a_due_job_that_nobody_serves(workers: dict[str, list[str]], words: str) -> None:
+async def test_a_due_job_that_nobody_serves(
+    bench: Benches, workers: dict[str, list[str]], words: str
+) -> None:
     async with bench() as it:
         for name, queues in workers.items():
             await it.register(name, queues=queues)
@@ -40,7 +42,7 @@ async def test_a_due_job_that_nobody_serves(workers: dict[str, list[str]], words
         assert facts["is_due"]
 
 
-async def test_a_due_job_whose_task_nobody_knows() -> None:
+async def test_a_due_job_whose_task_nobody_knows(bench: Benches) -> None:
     async with bench() as it:
         await it.register()
         added = await it.client.enqueue(new_job(task="unheard-of"))
@@ -49,7 +51,7 @@ async def test_a_due_job_whose_task_nobody_knows() -> None:
         assert (facts["serving_workers"], facts["knowing_workers"]) == (1, 0)
 
 
-async def test_a_due_job_that_waits_for_its_turn() -> None:
+async def test_a_due_job_that_waits_for_its_turn(bench: Benches) -> None:
     async with bench() as it:
         await it.register()
         added = [await it.client.enqueue(new_job()) for _ in range(3)]
@@ -61,7 +63,7 @@ async def test_a_due_job_that_waits_for_its_turn() -> None:
         assert facts["due_in_queue"] == 3
 
 
-async def test_a_job_that_is_not_due_in_a_queue_that_is_paused() -> None:
+async def test_a_job_that_is_not_due_in_a_queue_that_is_paused(bench: Benches) -> None:
     async with bench() as it:
         await it.register()
         await it.session.fleet.pause("default")
@@ -75,7 +77,7 @@ async def test_a_job_that_is_not_due_in_a_queue_that_is_paused() -> None:
         assert not facts["is_due"]
 
 
-async def test_a_job_that_is_to_be_tried_again() -> None:
+async def test_a_job_that_is_to_be_tried_again(bench: Benches) -> None:
     async with bench() as it:
         await it.client.enqueue(new_job())
         record = await it.claim()
@@ -97,7 +99,7 @@ async def test_a_job_that_is_to_be_tried_again() -> None:
     ],
 )
 async def test_a_retry_is_counted_as_far_as_its_limit_is_known(
-    task: str, retry: Fixed | Immediate | None, words: str
+    bench: Benches, task: str, retry: Fixed | Immediate | None, words: str
 ) -> None:
     async with bench() as it:
         stored = None if retry is None else encode_retry(retry)
@@ -110,7 +112,7 @@ async def test_a_retry_is_counted_as_far_as_its_limit_is_known(
         assert "it is tried again at" in str(explained).lower()
 
 
-async def test_a_job_that_is_held_and_then_running_and_asked_to_stop() -> None:
+async def test_a_job_that_is_held_and_then_running_and_asked_to_stop(bench: Benches) -> None:
     async with bench() as it:
         await it.client.enqueue(new_job())
         record = await it.claim()
@@ -132,7 +134,7 @@ async def test_a_job_that_is_held_and_then_running_and_asked_to_stop() -> None:
         )
 
 
-async def test_a_job_whose_worker_is_gone() -> None:
+async def test_a_job_whose_worker_is_gone(bench: Benches) -> None:
     async with bench() as it:
         await it.client.enqueue(new_job())
         record = await it.claim()
@@ -161,7 +163,7 @@ async def test_a_job_whose_worker_is_gone() -> None:
         (None, "It is due and waits for its turn, with 1 other"),
     ],
 )
-async def test_what_its_workers_do_is_told(told: dict[str, Any] | None, words: str) -> None:
+async def test_what_its_workers_do_is_told(bench: Benches, told: dict[str, Any] | None, words: str) -> None:
     async with bench() as it:
         for worker in ("v", "w"):
             await it.register(worker)
@@ -182,7 +184,7 @@ async def test_what_its_workers_do_is_told(told: dict[str, Any] | None, words: s
         assert "slots" not in facts, "an old report says nothing"
 
 
-async def test_a_suspect_says_so_while_it_waits_and_while_it_is_held_back() -> None:
+async def test_a_suspect_says_so_while_it_waits_and_while_it_is_held_back(bench: Benches) -> None:
     async with bench() as it:
         await it.client.enqueue(new_job())
         record = await it.claim()
@@ -198,7 +200,7 @@ async def test_a_suspect_says_so_while_it_waits_and_while_it_is_held_back() -> N
         )
 
 
-async def test_a_job_that_has_finished() -> None:
+async def test_a_job_that_has_finished(bench: Benches) -> None:
     async with bench() as it:
         await it.client.enqueue(new_job())
         succeeded = await it.succeed()

@@ -1,5 +1,6 @@
 """Why a job does not run that a limit, a sequence or another job holds back, in whole sentences."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from holdfast.engine.limits import Limits
 from holdfast.model.flow import NewFlow
 from holdfast.model.records import JobRecord, Tick, Want
 from holdfast.model.timing import moment
-from tests.app.support import MINUTE, Bench, bench, new_job
+from tests.app.support import MINUTE, Bench, Benches, new_job
 
 
 async def add(it: Bench, **flow: Any) -> JobRecord:
@@ -66,7 +67,7 @@ async def why(it: Bench, job: JobRecord) -> str:
     ],
 )
 async def test_a_limit_says_what_it_allows_and_who_else_waits(
-    limit: dict[str, Any], jobs: int, words: str
+    bench: Benches, limit: dict[str, Any], jobs: int, words: str
 ) -> None:
     async with bench() as it:
         await Limits(lambda: it.session).set(key="ann", **limit)
@@ -77,7 +78,7 @@ async def test_a_limit_says_what_it_allows_and_who_else_waits(
         assert facts["limited_by"] == "key:ann"
 
 
-async def test_what_is_paused_or_not_limited_any_more_says_so() -> None:
+async def test_what_is_paused_or_not_limited_any_more_says_so(bench: Benches) -> None:
     async with bench() as it:
         limits = Limits(lambda: it.session)
         await limits.pause(task="double")
@@ -94,7 +95,7 @@ async def test_what_is_paused_or_not_limited_any_more_says_so() -> None:
         )
 
 
-async def test_a_gate_without_room_is_told_before_a_claim_has_met_the_job_there() -> None:
+async def test_a_gate_without_room_is_told_before_a_claim_has_met_the_job_there(bench: Benches) -> None:
     async with bench() as it:
         await Limits(lambda: it.session).set(key="tenant-7", concurrency=1)
         await add(it, limit_key="tenant-7")
@@ -106,7 +107,7 @@ async def test_a_gate_without_room_is_told_before_a_claim_has_met_the_job_there(
         assert (await it.client.explain(job.id)).facts["limited_by"] == "key:tenant-7"
 
 
-async def test_a_job_says_which_others_it_comes_after() -> None:
+async def test_a_job_says_which_others_it_comes_after(bench: Benches) -> None:
     async with bench() as it:
         others = [await add(it) for _ in range(5)]
         one = await add(it, after=(others[0].id,))
@@ -117,7 +118,7 @@ async def test_a_job_says_which_others_it_comes_after() -> None:
         assert await why(it, all_of_them) == f"It comes after 5 jobs that are not done: {first} and 2 more."
 
 
-async def test_a_dead_job_before_it_is_named_with_what_to_do() -> None:
+async def test_a_dead_job_before_it_is_named_with_what_to_do(bench: Benches) -> None:
     async with bench() as it:
         await add(it)
         dead = await it.bury()
@@ -129,7 +130,7 @@ async def test_a_dead_job_before_it_is_named_with_what_to_do() -> None:
         )
 
 
-async def test_a_job_whose_condition_can_not_be_met_says_that_it_will_be_cancelled() -> None:
+async def test_a_job_whose_condition_can_not_be_met_says_that_it_will_be_cancelled(bench: Benches) -> None:
     async with bench() as it:
         await it.register()
         other = await add(it)
@@ -140,21 +141,20 @@ async def test_a_job_whose_condition_can_not_be_met_says_that_it_will_be_cancell
         )
 
 
-async def test_the_end_of_a_batch_says_that_the_batch_is_open_or_what_is_not_done() -> None:
+async def test_the_end_of_a_batch_says_that_the_batch_is_open_or_what_is_not_done(bench: Benches) -> None:
     async with bench() as it:
         await it.register()
         closing = await add(it, held=True, after_any=True)
-        jobs = [await add(it, before=closing.id) for _ in range(1_100)]
+        jobs = await asyncio.gather(*(add(it, before=closing.id) for _ in range(1_100)))
         sentence = await why(it, closing)
         assert sentence.startswith("Its batch is still open")
         assert sentence.endswith(f"close it: holdfast batches close {closing.id}.")
         await Batches(lambda: it.client).close(closing.id)
-        for job in jobs[:-1]:
-            await it.client.cancel(job.id)
+        await asyncio.gather(*(it.client.cancel(job.id) for job in jobs[:-1]))
         assert await why(it, closing) == f"It comes after 1 job that is not done: {jobs[-1].id}."
 
 
-async def test_a_sequence_says_whether_it_goes_on() -> None:
+async def test_a_sequence_says_whether_it_goes_on(bench: Benches) -> None:
     async with bench() as it:
         first, second = [await add(it, sequence="account", halts=True) for _ in range(2)]
         dead = await it.claim()
@@ -165,7 +165,7 @@ async def test_a_sequence_says_whether_it_goes_on() -> None:
         )
 
 
-async def test_a_halted_sequence_says_who_halted_it_and_what_to_do() -> None:
+async def test_a_halted_sequence_says_who_halted_it_and_what_to_do(bench: Benches) -> None:
     async with bench() as it:
         first, second = [await add(it, sequence="account", halts=True) for _ in range(2)]
         await it.bury()

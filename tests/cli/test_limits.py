@@ -43,6 +43,12 @@ def test_limits_of_all_scopes_are_set_and_listed(shop: Shop) -> None:
     assert (found["each_key"]["rate"], found["each_key"]["running"]) == (2, None)
 
 
+def test_a_limit_that_is_set_is_told_as_json(shop: Shop) -> None:
+    told = shop.asked("limits", "set", "--queue", "mail", "--concurrency", "5", "--weight", "2")["limit"]
+    assert (told["scope"], told["name"], told["concurrency"], told["weight"]) == ("queue", "mail", 5, 2)
+    assert [told] == shop.asked("limits", "list")["limits"]
+
+
 def test_the_table_says_what_each_limit_allows_and_who_waits(shop: Shop) -> None:
     @shop.app.task(limit=Limit(concurrency=9))
     async def declared() -> None: ...

@@ -13,12 +13,14 @@ import holdfast.stores.memory.jobs as memory_jobs
 from holdfast.model.records import Extension, JobRecord, Move, Verdict, Want
 from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.memory.fleet import MemoryFleet
 from holdfast.stores.memory.jobs import MemoryJobs
+from holdfast.stores.memory.lane import Lane
 from holdfast.stores.memory.shelf import Shelf
 from holdfast.stores.memory.store import MemorySession
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import StoreConformance
-from holdfast.testing.conformance.machine import ComparedMachine
+from holdfast.testing.conformance.machine import ComparedMachine, StoreMachine
 
 TOPICS = StoreConformance.__bases__
 
@@ -109,4 +111,35 @@ def test_the_machine_catches(owner: object, name: str, fault: Callable[[Any], An
 
     chosen = settings(max_examples=300, phases=[Phase.generate], derandomize=True, database=None)
     with pytest.raises(AssertionError):
+        run_state_machine_as_test(FaultyMachine, settings=chosen)
+
+
+def only_look_at_the_first(real: Callable[..., Any]) -> Callable[..., Any]:
+    def oldest(fleet: MemoryFleet, lane: Lane, now: int) -> int | None:
+        real(fleet, lane, now)
+        shelf = fleet._shelf
+        waiting = [shelf.jobs[job_id] for job_id in lane.firsts(shelf.entries)]
+        first = min(waiting, key=lambda job: job.priority, default=None)
+        return None if first is None else now - max(first.due, first.created)
+
+    return oldest
+
+
+def count_from_the_due_time(real: Callable[..., Any]) -> Callable[..., Any]:
+    def oldest(fleet: MemoryFleet, lane: Lane, now: int) -> int | None:
+        real(fleet, lane, now)
+        shelf = fleet._shelf
+        return max((now - shelf.jobs[job_id].due for job_id in lane.firsts(shelf.entries)), default=None)
+
+    return oldest
+
+
+@pytest.mark.parametrize("fault", [only_look_at_the_first, count_from_the_due_time])
+def test_the_machine_catches_a_wrong_wait(fault: Callable[[Any], Any]) -> None:
+    class FaultyMachine(StoreMachine):
+        def open_store(self, clock: ManualClock) -> Store:
+            return MemoryStore(clock=clock)
+
+    chosen = settings(max_examples=300, phases=[Phase.generate], derandomize=True, database=None)
+    with built_in(MemoryFleet, "_oldest", fault), pytest.raises(AssertionError):
         run_state_machine_as_test(FaultyMachine, settings=chosen)

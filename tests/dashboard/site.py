@@ -105,6 +105,19 @@ class Site:
         call = self.app.tasks["mail.greet"].call(name="clock")
         self.ask(lambda: self.app.schedules.put(name, every(hours=1), call))
 
+    def fill_batch(self, size: int = 3) -> str:
+        """A batch of jobs that are due tomorrow, left open."""
+
+        async def fill() -> str:
+            batch = self.app.batch()
+            calls = [
+                self.app.tasks["mail.greet"].using(delay=86_400).call(name=str(at)) for at in range(size)
+            ]
+            await batch.add(*calls)
+            return batch.id
+
+        return self.ask(fill)
+
     def close(self) -> None:
         self.stop()
         self._loop.run(self._close())

@@ -47,7 +47,8 @@ def test_no_page_scrolls_sideways(open_page: Callable[..., Page], browser: Desk,
     worker = site.work()
     site.ask(lambda: site.app.emit(Event(topic="orders", type="broken", data={}, aggregate=long)))
     jobs = site.ask(site.app.find)
-    places = ["", "jobs", "queues", "dead", "workers", "schedules", "locks", "events", f"queues/{long}"]
+    places = ["", "jobs", "queues", "dead", "workers", "schedules", "batches", "locks", "events"]
+    places.append(f"queues/{long}")
     places += [f"jobs/{job.id}" for job in jobs] + [f"workers/{worker.id}", f"schedules/{long}"]
     for width in (360, 768, 1024):
         page = signed_in(open_page(viewport={"width": width, "height": 740}), site)

@@ -15,6 +15,7 @@ NOTHING = {
     "dead": "No dead letters",
     "workers": "No worker has registered",
     "schedules": "No schedules",
+    "batches": "No batch is open",
     "locks": "No lock is held",
     "events": "No group has consumed yet",
     "nowhere": "There is no such page",
@@ -191,7 +192,7 @@ def test_queue_page_shows_its_jobs(page: Page, browser: Desk, site: Site) -> Non
 def test_no_page_asks_for_more_than_it_shows(page: Page, browser: Desk, site: Site) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for place in ("", "jobs", "queues", "dead", "workers", "schedules", "locks", "events"):
+    for place in ("", "jobs", "queues", "dead", "workers", "schedules", "batches", "locks", "events"):
         page.goto(f"{site.url}#/{place}")
         page.locator("main .card").first.wait_for()
     limits = [int(found[1]) for url in asked if (found := re.search(r"[?&]limit=(\d+)", url))]

@@ -1,7 +1,8 @@
-"""An application whose spans are kept in memory."""
+"""Applications whose spans are kept in memory."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -9,7 +10,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
+from holdfast import Holdfast
+from holdfast.stores import open_store
 from holdfast.telemetry.otel import Traced, Tracing
+
+PATIENCE = 20.0
 
 
 class Spans:
@@ -53,3 +58,19 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 def traces(spans: list[ReadableSpan]) -> set[int]:
     return {span.context.trace_id for span in spans}
+
+
+async def migrate(url: str) -> None:
+    store = open_store(url)
+    if store.migrations is not None:
+        await store.migrations.apply()
+    await store.close()
+
+
+def shop(url: str = "memory://", **settings: Any) -> Holdfast:
+    return Holdfast(url, leader_candidate=False, poll_seconds=0.05, **settings)
+
+
+async def drain(app: Holdfast) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await app.worker().run(until_idle=True)

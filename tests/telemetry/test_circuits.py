@@ -8,7 +8,7 @@ from holdfast.store import Store
 from holdfast.store.circuit import CircuitState
 from holdfast.telemetry.metrics import Metrics
 from tests.resilient.rig import DOWN, Rig, job
-from tests.telemetry.test_metrics import read
+from tests.telemetry.samples import read
 
 
 class Served:

@@ -10,7 +10,7 @@ from holdfast.model.report import BOUNDS
 from holdfast.telemetry.catalogue import CATALOGUE
 from holdfast.telemetry.metrics import Metrics
 from holdfast.telemetry.otel import OpenTelemetryMetrics, name_of
-from tests.telemetry.test_metrics import read
+from tests.telemetry.samples import read
 
 
 def read_all(reader: InMemoryMetricReader) -> dict[str, list[object]]:

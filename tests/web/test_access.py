@@ -13,11 +13,11 @@ NOBODY_MAY = {"get_live", "get_ready", "sign_in"}
 """What needs no role: to sign in, and health, which this machine may ask for."""
 EXPECTED = {
     Role.READ: """find_jobs get_batch get_job get_leader get_metrics get_openapi get_overview get_schedule
-        get_series get_session get_stats get_worker list_dead_groups list_events list_groups list_limits
-        list_locks list_queues list_schedules list_tasks list_workers sign_out stream""",
-    Role.OPERATE: """cancel_job change_jobs edit_job enqueue pause_queue pause_schedule put_schedule
-        remove_limit replay_dead replay_events replay_job resume_queue resume_schedule run_schedule set_limit
-        skip_events""",
+        get_series get_session get_stats get_worker list_batches list_dead_groups list_events list_groups
+        list_limits list_locks list_queues list_schedules list_tasks list_workers sign_out stream""",
+    Role.OPERATE: """cancel_batch cancel_job change_jobs close_batch edit_job enqueue pause_queue
+        pause_schedule put_schedule remove_limit replay_dead replay_events replay_job resume_queue
+        resume_schedule run_schedule set_limit skip_events""",
     Role.ADMIN: "delete_job discard_dead get_payload remove_schedule",
 }
 

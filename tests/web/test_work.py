@@ -150,14 +150,39 @@ def test_many_jobs_are_changed_at_once_and_those_refused_are_named(server: Servi
         "done": 30,
         "refused": [],
         "more": True,
+        "cursor": ids[15],
     }
     rest = server.admin.post("/api/v1/jobs/bulk", json=some).json()
     assert (rest["done"], rest["more"]) == (10, False)
     refused = server.admin.post("/api/v1/jobs/bulk", json={"action": "replay", "filter": {"tag": tag}}).json()
     assert refused["done"] == 0
     assert {each["code"] for each in refused["refused"]} == {"state_conflict"}
+    again = server.admin.post("/api/v1/jobs/bulk", json={"action": "cancel", "ids": ids[:2]}).json()
+    assert (again["done"], again["refused"]) == (2, []), "they are cancelled, as was asked for"
     deleted = server.admin.post("/api/v1/jobs/bulk", json={"action": "delete", "filter": {"tag": tag}}).json()
     assert deleted["done"] == 45
+
+
+def test_a_bulk_change_goes_on_behind_those_that_it_could_not_change(server: Serving) -> None:
+    tag = f"tag-{uuid.uuid4().hex}"
+    for each in range(5):
+        enqueue(server, task="add", arguments={"a": each}, tags=[tag], delay=3600)
+    body: dict[str, Any] = {"action": "replay", "filter": {"tag": tag}, "limit": 2}
+    refused: list[str] = []
+    for left in (True, True, False):
+        answer = server.admin.post("/api/v1/jobs/bulk", json=body).json()
+        refused += [each["id"] for each in answer["refused"]]
+        assert answer["more"] is left
+        body["cursor"] = answer["cursor"]
+    assert len(set(refused)) == 5
+    assert body["cursor"] is None
+
+
+def test_to_cancel_what_had_ended_is_refused_among_many(server: Serving, shop: Holdfast) -> None:
+    job = enqueue(server, task="add", arguments={"a": 1})["id"]
+    server.drain(shop)
+    answer = server.admin.post("/api/v1/jobs/bulk", json={"action": "cancel", "ids": [job]}).json()
+    assert (answer["done"], [each["code"] for each in answer["refused"]]) == (0, ["state_conflict"])
 
 
 def test_to_delete_many_takes_the_role_to_delete_one(server: Serving) -> None:
@@ -314,6 +339,28 @@ def test_a_batch_tells_how_far_it_is(server: Serving, shop: Holdfast) -> None:
     assert (found["total"], found["pending"], found["is_open"]) == (2, 2, False)
     server.drain(shop)
     assert server.admin.get(f"/api/v1/batches/{batch}").json()["batch"]["succeeded"] == 2
+
+
+def test_a_batch_that_was_left_open_is_listed_closed_and_cancelled(server: Serving, shop: Holdfast) -> None:
+    async def leave_open() -> str:
+        batch = shop.batch()
+        await batch.add(*(shop.tasks["add"].using(delay=3600).call(each) for each in range(3)))
+        return batch.id
+
+    left = [server.run(leave_open()) for _ in range(2)]
+    listed = {each["id"]: each for each in server.admin.get("/api/v1/batches").json()["batches"]}
+    assert all(listed[each]["is_open"] for each in left)
+    assert server.admin.get(f"/api/v1/jobs/{left[0]}").json()["flow"]["is_open"]
+    closed = server.admin.post(f"/api/v1/batches/{left[0]}/close").json()["batch"]
+    assert (closed["is_open"], closed["pending"]) == (False, 3)
+    cancelled = server.admin.post(f"/api/v1/batches/{left[1]}/cancel").json()["batch"]
+    assert (cancelled["state"], cancelled["failed"]) == ("cancelled", 3)
+    listed = {each["id"]: each for each in server.admin.get("/api/v1/batches").json()["batches"]}
+    assert not set(left) & set(listed)
+    job = enqueue(server, task="add", arguments={"a": 1}, delay=3600)["id"]
+    for wrong in (job, str(uuid.uuid4()), "x"):
+        for verb in ("close", "cancel"):
+            assert server.admin.post(f"/api/v1/batches/{wrong}/{verb}").status_code == 404
 
 
 def test_overview_and_series_tell_what_the_queues_tell(server: Serving) -> None:

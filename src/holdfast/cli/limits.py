@@ -68,6 +68,7 @@ def list_limits(store: str | None, namespace: str | None, as_json: bool) -> None
 @click.option("--per", type=float, metavar="SECONDS", help="The period of the rate; 1 by default.")
 @click.option("--burst", type=int, metavar="N", help="So many may begin at once after a pause; 1 by default.")
 @click.option("--weight", type=float, metavar="W", help="The share of a queue, or of a fair key; 1 if none.")
+@as_json
 @store_options
 def set_limit(
     store: str | None,
@@ -81,6 +82,7 @@ def set_limit(
     per: float | None,
     burst: int | None,
     weight: float | None,
+    as_json: bool,
 ) -> None:
     """Set a limit in the place of the one that stands, also of one that is written in code.
 
@@ -101,7 +103,9 @@ def set_limit(
                 weight=weight,
             )
             known = _found(await app.limits.list(), target)
-        if known is not None:
+        if as_json:
+            show_json({"limit": known})
+        elif known is not None:
             say(f"{_named(target)} {_sentence(known)}.")
 
     run(work())

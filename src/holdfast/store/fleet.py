@@ -49,6 +49,8 @@ class FleetStore(Protocol):
         `oldest` is the longest that one of the due jobs has waited: since it was due, or since it was created
         if that is later. None if there are none; those that are parked do not count. Cheap with many jobs, so
         of those that are ready only the first of each priority need be looked at, and of a hundred priorities
-        at most, and of those that nobody has made ready yet the one due first.
+        at most, and of those that nobody has made ready yet the one due first. It is less than the longest
+        only where one comes first that waits for a shorter time: it was due before it was created, or its
+        fair key has had less.
         """
         ...

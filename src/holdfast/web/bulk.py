@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from holdfast.engine.client import CancelAnswer
 from holdfast.model.errors import Conflict, JobGone, StateConflict
 from holdfast.model.lifecycle import State
 from holdfast.web.access import Role
-from holdfast.web.fields import Ids, Instant, Name, States
+from holdfast.web.fields import Cursor, Ids, Instant, Name, States
 from holdfast.web.problem import Problem, as_problem
 from holdfast.web.routing import Incoming, Routes
 
@@ -38,11 +39,15 @@ class Filter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to do with which jobs: these `ids`, or those that fit the `filter`, newest first."""
+    """What to do with which jobs: these `ids`, or those that fit the `filter`, newest first.
+
+    With a `cursor` the filter goes on behind the jobs that an earlier request has come to.
+    """
 
     action: Action
     ids: Ids | None = None
     filter: Filter | None = None
+    cursor: Cursor | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
 
 
@@ -55,11 +60,15 @@ class Refusal(msgspec.Struct, kw_only=True):
 
 
 class BulkAnswer(msgspec.Struct, kw_only=True):
-    """With how many it was done, with which not, and whether there are more to be done by asking again."""
+    """With how many it was done, with which not, and whether there are more, to be done by asking again.
+
+    `cursor` tells behind which job to go on; null when there are no more.
+    """
 
     done: int
     refused: list[Refusal]
     more: bool
+    cursor: str | None
 
 
 @routes.add("POST", "/jobs/bulk", Role.OPERATE)
@@ -76,7 +85,7 @@ async def change_jobs(incoming: Incoming[None, BulkBody]) -> BulkAnswer:
     if body.filter == Filter():
         raise Problem(400, "invalid", "an empty filter means everything; say what", "filter")
     given = {name: getattr(body.filter, name) for name in body.filter.__struct_fields__}
-    page = await incoming.app.find(**given, limit=body.limit)
+    page = await incoming.app.find(**given, limit=body.limit, cursor=body.cursor)
     return await act_on(incoming, body.action, [job.id for job in page], more=page.cursor is not None)
 
 
@@ -91,7 +100,7 @@ async def act_on(
     """Acts on each job, if it is in the state, as far as the time goes."""
     deadline = asyncio.get_running_loop().time() + _SHARE * incoming.site.bounds.budget_seconds
     wanted = list(dict.fromkeys(ids))
-    done, refused = 0, list[Refusal]()
+    done, refused, last = 0, list[Refusal](), None
     for start in range(0, len(wanted), _AT_ONCE):
         if asyncio.get_running_loop().time() > deadline:
             more = True
@@ -101,7 +110,8 @@ async def act_on(
         refused += [answer for answer in answers if answer is not None]
         done += sum(answer is None for answer in answers)
         incoming.touched += part
-    return BulkAnswer(done=done, refused=refused, more=more)
+        last = part[-1]
+    return BulkAnswer(done=done, refused=refused, more=more, cursor=last if more else None)
 
 
 async def _tried(
@@ -124,7 +134,8 @@ async def _do(incoming: Incoming[Any, Any], action: Action, job_id: str, state: 
             raise StateConflict(f"job {job_id} is {job.state}, not {state}")
     match action:
         case "cancel":
-            await app.cancel(job_id)
+            if await app.cancel(job_id) is CancelAnswer.FINISHED:
+                raise StateConflict(f"job {job_id} had finished before")
         case "replay":
             await app.replay(job_id)
         case "delete":

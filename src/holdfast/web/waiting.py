@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.model.lifecycle import WAITING
 from holdfast.model.timing import moment
 
 
@@ -15,6 +16,7 @@ class FlowDocument(msgspec.Struct, kw_only=True):
     """The keys of a job, when it expires, and what holds it back.
 
     It comes after so many other jobs, of which so many are not done, and so many were done without success.
+    With `is_open` it is the one at the end of a batch, of the same id, to which more may be added.
     """
 
     limit_key: str | None
@@ -26,6 +28,7 @@ class FlowDocument(msgspec.Struct, kw_only=True):
     comes_after: int
     not_done: int
     not_succeeded: int
+    is_open: bool
 
 
 async def flow_document(app: Holdfast, job_id: str) -> FlowDocument | None:
@@ -47,4 +50,5 @@ async def flow_document(app: Holdfast, job_id: str) -> FlowDocument | None:
         comes_after=0 if awaited is None else awaited.total,
         not_done=0 if awaited is None else awaited.pending,
         not_succeeded=flow.unmet,
+        is_open=awaited is not None and awaited.held and record.state in WAITING,
     )

@@ -20,13 +20,25 @@ from msgspec.structs import replace
 
 from holdfast.model.errors import KeyConflict
 from holdfast.model.lifecycle import FINISHED, LEASED, WAITING, State
-from holdfast.model.records import Edit, Held, JobRecord, Move, NewJob, Query, Tick, Ticked, Verdict, Want
+from holdfast.model.records import (
+    Edit,
+    Held,
+    JobRecord,
+    Move,
+    NewJob,
+    Query,
+    Tick,
+    Ticked,
+    Verdict,
+    Want,
+)
 from holdfast.model.timing import SECOND
 from holdfast.store import Session, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance import draws
 from holdfast.testing.conformance.case import worker_record
+from holdfast.testing.conformance.oldest import check_oldest
 
 T = TypeVar("T")
 
@@ -212,7 +224,7 @@ class StoreMachine(RuleBasedStateMachine):
     def what_is_seen_fits_together(self) -> None:
         jobs = {job.id: job for job in self.ask(lambda session: session.jobs.find(EVERYTHING))}
         assert self.ask(self.counts) == self.expected_counts(list(jobs.values()))
-        self.ask(_fleet)
+        self.ask(lambda session: _fleet(session, self.clock.now()))
         keys = [job.key for job in jobs.values() if job.key is not None and job.state not in FINISHED]
         assert len(keys) == len(set(keys))
         for job in jobs.values():
@@ -269,7 +281,8 @@ async def _counts(session: Session) -> dict[tuple[str, State], tuple[int, int]]:
     return {(line.queue, line.state): (line.count, line.due) for line in await session.jobs.count()}
 
 
-async def _fleet(session: Session) -> tuple[object, object]:
-    # How long jobs have waited is told of those that are not parked yet, and each store parks in its time.
-    queues = [replace(queue, oldest=None) for queue in await session.fleet.queues()]
-    return await session.fleet.workers(), queues
+async def _fleet(session: Session, now: int) -> tuple[object, object]:
+    queues = await session.fleet.queues()
+    # Each is held against its own jobs: what is parked, and what is ready, differs from store to store.
+    check_oldest(queues, await session.jobs.find(EVERYTHING), now)
+    return await session.fleet.workers(), [replace(queue, oldest=None) for queue in queues]

@@ -3,23 +3,36 @@
 import { form } from "./dialog.js";
 import { href } from "./parts.js";
 
-export async function enqueueForm(page) {
-  let tasks = [];
+/** The tasks that are known; null after it was told that they could not be asked for. */
+export async function tasksOf(page) {
   try {
-    ({ tasks } = await page.api.get("tasks"));
+    return (await page.api.get("tasks")).tasks;
   } catch (error) {
     page.app.toast(error.message, "bad");
-    return;
+    return null;
   }
+}
+
+/** The field for a task: a choice where tasks are known. */
+export function taskField(tasks) {
   const names = tasks.map((task) => [task.name, task.name]);
+  return names.length ? { name: "task", label: "Task", value: names[0][0], options: names, whole: true } : { name: "task", label: "Task", whole: true };
+}
+
+/** The arguments that were written as JSON. */
+export function argumentsOf(given) {
+  try {
+    return JSON.parse(given.arguments || "{}");
+  } catch (error) {
+    throw Object.assign(new Error(`The arguments are not JSON: ${error.message}`), { field: "arguments" });
+  }
+}
+
+export async function enqueueForm(page) {
+  const tasks = await tasksOf(page);
+  if (!tasks) return;
   const send = async (given) => {
-    let args;
-    try {
-      args = JSON.parse(given.arguments || "{}");
-    } catch (error) {
-      throw Object.assign(new Error(`The arguments are not JSON: ${error.message}`), { field: "arguments" });
-    }
-    const body = { task: given.task, arguments: args };
+    const body = { task: given.task, arguments: argumentsOf(given) };
     if (given.queue) body.queue = given.queue;
     if (given.priority) body.priority = Number(given.priority);
     if (given.delay) body.delay = Number(given.delay);
@@ -32,7 +45,7 @@ export async function enqueueForm(page) {
   await form({
     title: "Enqueue a job", action: "Enqueue", send,
     fields: [
-      names.length ? { name: "task", label: "Task", value: names[0][0], options: names, whole: true } : { name: "task", label: "Task", whole: true },
+      taskField(tasks),
       { name: "arguments", label: "Arguments (JSON)", type: "area", value: "{}", whole: true, hint: "By name, such as {\"to\": \"ada@example.org\"}." },
       { name: "queue", label: "Queue", placeholder: "the task's own" },
       { name: "priority", label: "Priority", type: "number", placeholder: "0", hint: "Lower numbers go first." },

@@ -11,6 +11,7 @@ export const PLACES = [
   ["d", "dead", "Dead letters", "dead"],
   ["w", "workers", "Workers", "workers"],
   ["s", "schedules", "Schedules", "schedules"],
+  ["b", "batches", "Batches", "batches"],
   ["l", "locks", "Locks", "locks"],
   ["e", "events", "Events", "events"],
 ];

@@ -11,6 +11,7 @@ import { signIn } from "./signin.js";
 import { nextTheme } from "./theme.js";
 import { toast } from "./toast.js";
 import { setNow } from "./words.js";
+import { Batches } from "./pages/batches.js";
 import { Dead } from "./pages/dead.js";
 import { Events } from "./pages/events.js";
 import { JobPage } from "./pages/job.js";
@@ -27,7 +28,7 @@ import { Workers } from "./pages/workers.js";
 
 const PAGES = {
   "": [Overview], jobs: [Jobs, JobPage], queues: [Queues, QueuePage], dead: [Dead], workers: [Workers, WorkerPage],
-  schedules: [Schedules, SchedulePage], locks: [Locks], events: [Events],
+  schedules: [Schedules, SchedulePage], batches: [Batches], locks: [Locks], events: [Events],
 };
 const RANKS = { read: 0, operate: 1, admin: 2 };
 

@@ -9,6 +9,7 @@ import { bones, button, card, code, copyable, empty, facts, queueLink, tags, whe
 import { badge, LEASED, obstacle, sign, tone, WAITING } from "../states.js";
 import { strip } from "../strip.js";
 import { clockTime, dayTime, shortId, span } from "../words.js";
+import { batchActions, progress } from "./batches.js";
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 const SHOWN_ALREADY = new Set(["id", "stored", "task", "queue", "state", "run", "failures", "lost", "reason"]);
@@ -62,6 +63,7 @@ export class JobPage extends Page {
         button("Replay", { icon: "retry", reason: able("replay", "operate"), onclick: () => this.#replay(job) }),
         button("Edit", { icon: "edit", reason: able("edit", "operate"), onclick: () => this.#edit(job) }),
         button("Delete", { icon: "trash", kind: "danger", reason: able("delete", "admin"), onclick: () => this.#delete(job) }),
+        this.data.flow?.is_open ? batchActions(this, job.id) : null,
       ]);
   }
 
@@ -144,8 +146,9 @@ export class JobPage extends Page {
       ["Reason", job.reason],
       ["Expires", job.expires ? when(job.expires) : null],
       ["Held back by", job.parked],
-      ...Object.entries({ ...flow, limit_key: flow.limit_key ?? job.limit_key, fair_key: flow.fair_key ?? job.fair_key, sequence_key: flow.sequence_key ?? job.sequence_key, expires: null })
+      ...Object.entries({ ...flow, limit_key: flow.limit_key ?? job.limit_key, fair_key: flow.fair_key ?? job.fair_key, sequence_key: flow.sequence_key ?? job.sequence_key, expires: null, is_open: flow.is_open ? "yes" : null })
         .filter(([, value]) => value !== null && value !== undefined && value !== 0 && value !== "").map(([name, value]) => [word(name), shown(value)]),
+      ["Done before it", flow.comes_after ? progress(flow.comes_after, flow.not_done) : null],
       ["Partition", this.data.partition],
     ]));
   }

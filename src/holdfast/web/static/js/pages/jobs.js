@@ -1,5 +1,6 @@
 // Jobs: found by what they are, page by page, steered one by one or together.
 
+import { bulk } from "../bulk.js";
 import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import { jobRows } from "../joblist.js";
@@ -13,6 +14,7 @@ const SIZE = 50;
 const NAMES = ["queue", "task", "tag", "worker"];
 const DUES = [["", "Due at any time"], ["overdue", "Due before now"], ["hour", "Due in the next hour"], ["day", "Due in the next day"]];
 const DONE = { cancel: "cancelled or asked to stop", replay: "put back to work", delete: "deleted" };
+const WORDS = { cancel: "Waiting ones are cancelled at once; those that run are asked to stop.", replay: "Each gets all its attempts again, from now on.", delete: "They are gone with their history. This cannot be taken back." };
 
 export class Jobs extends Page {
   title = "Jobs";
@@ -21,6 +23,8 @@ export class Jobs extends Page {
   constructor(app, route) {
     super(app, route);
     this.chosen = new Map();
+    /** Whether all jobs that match are meant, not only those that are chosen. */
+    this.all = false;
     this.#read(route);
   }
 
@@ -36,7 +40,7 @@ export class Jobs extends Page {
   /** Another filter or page, without a new page around it. */
   turn(route) {
     this.#read(route);
-    this.chosen.clear();
+    this.#forget();
     this.draw();
     this.refresh();
     return true;
@@ -75,9 +79,14 @@ export class Jobs extends Page {
 
   escape() {
     if (!this.chosen.size) return false;
-    this.chosen.clear();
+    this.#forget();
     this.draw();
     return true;
+  }
+
+  #forget() {
+    this.chosen.clear();
+    this.all = false;
   }
 
   draw() {
@@ -121,8 +130,8 @@ export class Jobs extends Page {
     const chosen = jobs.filter((job) => this.chosen.has(job.id)).length;
     const pick = {
       has: (job) => this.chosen.has(job.id),
-      toggle: (job) => { if (!this.chosen.delete(job.id)) this.chosen.set(job.id, job); this.draw(); },
-      all: () => { for (const job of jobs) if (chosen === jobs.length) this.chosen.delete(job.id); else this.chosen.set(job.id, job); this.draw(); },
+      toggle: (job) => { this.all = false; if (!this.chosen.delete(job.id)) this.chosen.set(job.id, job); this.draw(); },
+      all: () => { this.all = false; for (const job of jobs) if (chosen === jobs.length) this.chosen.delete(job.id); else this.chosen.set(job.id, job); this.draw(); },
       state: chosen === 0 ? "none" : chosen === jobs.length ? "all" : "some",
     };
     return jobRows(jobs, { pick, dim: (job) => left.has(job.id) });
@@ -151,23 +160,45 @@ export class Jobs extends Page {
     const act = (action, label, role, danger) => {
       const fit = jobs.filter((job) => !obstacle(action, job));
       const reason = this.app.lacks(role) ?? (fit.length ? null : obstacle(action, jobs[0]));
-      return button(`${label}${fit.length && fit.length < jobs.length ? ` ${fit.length}` : ""}`, { small: true, kind: danger ? "danger" : "", reason, onclick: () => this.#bulk(action, label, fit.map((job) => job.id), danger) });
+      return button(`${label}${fit.length && fit.length < jobs.length ? ` ${fit.length}` : ""}`, { small: true, kind: danger ? "danger" : "", reason, onclick: () => this.#some(action, label, fit.map((job) => job.id), danger) });
     };
+    const every = (action, label, role, danger) => button(`${label} all`, { small: true, kind: danger ? "danger" : "", reason: this.app.lacks(role) ?? this.#misfit(action), onclick: () => this.#every(action, label, danger) });
+    const acts = this.all ? every : act;
     return h("div", { class: "choice-bar", key: "choice", role: "toolbar", "aria-label": "Selected jobs" },
-      h("span", { class: "strong" }, many(jobs.length, "job"), " selected"),
-      act("cancel", "Cancel", "operate"), act("replay", "Replay", "operate"), act("delete", "Delete", "admin", true),
+      h("span", { class: "strong" }, this.all ? "All jobs that match" : [many(jobs.length, "job"), " selected"]),
+      this.all || !this.#canBeAll() ? null : button("All that match", { small: true, kind: "plain", onclick: () => { this.all = true; this.draw(); } }),
+      acts("cancel", "Cancel", "operate"), acts("replay", "Replay", "operate"), acts("delete", "Delete", "admin", true),
       button("Clear selection", { hidden: true, icon: "close", small: true, kind: "plain", onclick: () => this.escape() }));
   }
 
-  async #bulk(action, label, ids, danger) {
-    const words = { cancel: "Waiting ones are cancelled at once; those that run are asked to stop.", replay: "Each gets all its attempts again, from now on.", delete: "They are gone with their history. This cannot be taken back." }[action];
-    const sure = await confirm({ title: `${label} ${many(ids.length, "job")}?`, words, items: ids, action: `${label} ${ids.length}`, danger });
-    if (!sure) return;
-    await this.act(() => this.api.post("jobs/bulk", { action, ids }), (answer) => {
-      this.chosen.clear();
-      const refused = answer.refused ?? [];
-      this.refusals = refused.length ? notice("warn", h("div", null, h("p", null, `${many(refused.length, "job")} refused:`), h("ul", null, refused.slice(0, 10).map((each) => h("li", null, h("span", { class: "mono" }, each.id), `: ${each.message}`))))) : null;
-      return `${many(answer.done, "job")} ${DONE[action]}.`;
-    });
+  /** Whether there is more than this page, and a filter that says what. */
+  #canBeAll() {
+    const isWhole = this.data.jobs.length > 0 && this.data.jobs.every((job) => this.chosen.has(job.id));
+    return isWhole && Boolean(this.data.cursor || this.cursor) && Object.values(this.filters).some(Boolean);
+  }
+
+  #misfit(action) {
+    const { state } = this.filters;
+    return state ? obstacle(action, { state }) : null;
+  }
+
+  async #some(action, label, ids, danger) {
+    const sure = await confirm({ title: `${label} ${many(ids.length, "job")}?`, words: WORDS[action], items: ids, action: `${label} ${ids.length}`, danger });
+    if (sure) await this.act(() => this.api.post("jobs/bulk", { action, ids }), (answer) => this.#told(action, answer));
+  }
+
+  async #every(action, label, danger) {
+    const { state, ...rest } = this.#query();
+    const given = Object.entries(rest).filter(([, value]) => value);
+    const states = state ? [state] : JOB_STATES.filter((each) => !obstacle(action, { state: each }));
+    const items = [...given.map(([name, value]) => `${name.replace("_", " ")} ${value}`), state ? `state ${state}` : `in any state that allows it: ${states.join(", ")}`];
+    const sure = await confirm({ title: `${label} all jobs that match?`, words: `${WORDS[action]} Those on other pages are among them.`, items, action: `${label} all`, danger });
+    if (sure) await this.act(() => bulk(this.api, action, { ...Object.fromEntries(given), state: states }, this.ended.signal), (answer) => this.#told(action, answer));
+  }
+
+  #told(action, { done, refused, more }) {
+    this.escape();
+    this.refusals = refused.length ? notice("warn", h("div", null, h("p", null, `${many(refused.length, "job")} refused:`), h("ul", null, refused.slice(0, 10).map((each) => h("li", null, h("span", { class: "mono" }, each.id), `: ${each.message}`))))) : null;
+    return `${many(done, "job")} ${DONE[action]}${more ? "; there are more" : ""}.`;
   }
 }

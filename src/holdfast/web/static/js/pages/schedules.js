@@ -6,6 +6,7 @@ import { h } from "../dom.js";
 import { leaderLine } from "../leader.js";
 import { Page } from "../page.js";
 import { button, empty, href, jobLink, when } from "../parts.js";
+import { scheduleForm } from "../scheduling.js";
 import { badge } from "../states.js";
 import { table } from "../table.js";
 import { count, recurrence } from "../words.js";
@@ -31,10 +32,12 @@ export class Schedules extends Page {
   view() {
     const { schedules, after, leader, partitions } = this.data;
     return [
-      this.head("Schedules", "Each due time fires once, whoever leads."),
+      this.head("Schedules", "Each due time fires once, whoever leads.", [
+        button("New schedule", { icon: "schedules", reason: this.app.lacks("operate"), onclick: () => scheduleForm(this) }),
+      ]),
       leaderLine(leader, partitions),
       h("section", { class: "card", key: "schedules" },
-        schedules.length ? this.#table(schedules) : empty("schedules", "No schedules", "Declare one in code with @app.schedule(every(minutes=10)), or store one with app.schedules.put."),
+        schedules.length ? this.#table(schedules) : empty("schedules", "No schedules", "Declare one in code with @app.schedule(every(minutes=10)), or store one with the button above."),
         after || this.after ? h("div", { class: "table-foot" }, h("div", { class: "end" },
           this.after ? h("a", { class: "button small", href: "#/schedules" }, "First page") : null,
           button("Next page", { small: true, reason: after ? null : "This is the last page.", onclick: () => this.nextPage() }))) : null),

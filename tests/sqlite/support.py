@@ -1,9 +1,11 @@
 """What the SQLite tests share: stores, jobs, and processes that play a part."""
 
+import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +45,18 @@ def url_of(folder: Path) -> str:
 
 def file_of(folder: Path) -> Path:
     return folder / "jobs.db"
+
+
+def loosen(path: Path | str) -> None:
+    """Lets every column take every value, as in files that were made before their tables were strict."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (version,) = connection.execute("PRAGMA schema_version").fetchone()
+        tables = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        connection.execute("PRAGMA writable_schema = ON")
+        for name, sql in tables:
+            loose = re.sub(r",\n    CHECK \(.*\)", "", sql).replace(" STRICT,", "").replace(" STRICT", "")
+            connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (loose, name))
+        connection.execute(f"PRAGMA schema_version = {version + 1}")
 
 
 def new_job(**fields: Any) -> NewJob:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.model.lifecycle import DEAD_LETTERED, Ending, State
 from holdfast.model.records import Move, Query, Verdict
-from tests.sqlite.support import file_of, new_job, register, session_at, success, tick
+from tests.sqlite.support import file_of, loosen, new_job, register, session_at, success, tick
 
 DAMAGE = [
     ("tags = 'not json'", "tags"),
@@ -27,6 +27,7 @@ DAMAGE = [
 
 
 def damage(folder: Path, change: str, job_id: str) -> None:
+    loosen(file_of(folder))
     with closing(sqlite3.connect(file_of(folder))) as connection, connection:
         connection.execute(f"UPDATE holdfast_job SET {change} WHERE id = ?", (job_id,))
 

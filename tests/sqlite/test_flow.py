@@ -19,6 +19,7 @@ from tests.sqlite.support import (
     Child,
     asking,
     file_of,
+    loosen,
     new_job,
     register,
     session_at,
@@ -211,6 +212,7 @@ async def test_a_damaged_limit_key_holds_up_nobody(tmp_path: Path) -> None:
         await register(session)
         await put(session, Scope.EACH_KEY, TASK, concurrency=1)
         damaged, good = await added(session, keyed("a"), keyed("b"))
+        loosen(file_of(tmp_path))
         with closing(sqlite3.connect(file_of(tmp_path))) as connection, connection:
             connection.execute("UPDATE holdfast_job SET limit_key = x'00ff' WHERE id = ?", (damaged.id,))
         claimed = {job.id: job for job in (await tick(session, 1)).claimed}

@@ -26,6 +26,8 @@ async def hindrance(session: Session, record: JobRecord) -> Hindrance | None:
     limits = await session.flow.limits()
     if flow.parked is not None:
         kind, _, name = flow.parked.partition(":")
+        if kind not in tuple(Scope):
+            return Hindrance(f"it is parked at {ascii(flow.parked)[:60]}, which is not known here", {})
         return await _limit(session.flow, limits, Scope(kind), name, record)
     return await _closed(session.flow, limits, record) or (
         _doomed(flow.unmet) if flow.unmet and not flow.after_any else None

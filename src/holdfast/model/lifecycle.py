@@ -34,6 +34,14 @@ class Ending(StrEnum):
     SUPERSEDED = "superseded"
 
 
+def read_ending(word: str, reason: str | None) -> tuple[Ending, str | None]:
+    """How a stored attempt ended, and why. One whose word is not known here is told as failed, with the word."""
+    try:
+        return Ending(word), reason
+    except ValueError:
+        return Ending.FAILED, f"unknown outcome {ascii(word)[:60]}" + (f": {reason}" if reason else "")
+
+
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.SCHEDULED: frozenset({State.CLAIMED, State.CANCELLED}),
     State.CLAIMED: frozenset({State.RUNNING, State.SCHEDULED, State.FAILED, State.CANCELLED}),

@@ -132,7 +132,10 @@ def is_schedule(name: str) -> bool:
 
 def decode(record: ScheduleRecord) -> tuple[Subscriber, Progress]:
     """What was stored. Raises msgspec.MsgspecError for what this version cannot read."""
-    return _decode_subscriber(record.definition), _decode_progress(record.state)
+    try:
+        return _decode_subscriber(record.definition), _decode_progress(record.state)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.ValidationError(str(error)) from error
 
 
 def as_write(

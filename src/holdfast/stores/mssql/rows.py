@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.model.flow import Flow, or_none
-from holdfast.model.lifecycle import Ending, State
+from holdfast.model.lifecycle import State, read_ending
 from holdfast.model.records import AttemptRecord, JobRecord
 from holdfast.stores.mssql.texts import stored, told, told_or_none
 
@@ -73,7 +73,8 @@ def _flow(
 
 def attempt(row: Any) -> AttemptRecord:
     """An ended attempt: job, run, token, worker, started, finished, outcome, reason, error."""
-    job, run, token, worker, started, finished, outcome, reason, error = row
+    job, run, token, worker, started, finished, word, why, error = row
+    outcome, reason = read_ending(word, why)
     return AttemptRecord(
         job=job,
         run=run,
@@ -81,7 +82,7 @@ def attempt(row: Any) -> AttemptRecord:
         worker=told(worker),
         started=started,
         finished=finished,
-        outcome=Ending(outcome),
+        outcome=outcome,
         reason=reason,
         error=error,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.model.flow import Flow, or_none
-from holdfast.model.lifecycle import Ending, State
+from holdfast.model.lifecycle import State, read_ending
 from holdfast.model.records import AttemptRecord, JobRecord
 
 STATES: tuple[State, ...] = (
@@ -184,6 +184,7 @@ def clean(text: str | None) -> str | None:
 
 def attempt(row: Any) -> AttemptRecord:
     """An ended attempt: job, run, token, worker, started, finished, outcome, reason, error."""
+    outcome, reason = read_ending(row[6], row[7])
     return AttemptRecord(
         job=str(row[0]),
         run=row[1],
@@ -191,7 +192,7 @@ def attempt(row: Any) -> AttemptRecord:
         worker=row[3],
         started=row[4],
         finished=row[5],
-        outcome=Ending(row[6]),
-        reason=row[7],
+        outcome=outcome,
+        reason=reason,
         error=row[8],
     )

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from copy import copy
 
-import msgspec
-
 from holdfast.model.flow import Flow, or_none
 from holdfast.model.records import Added, JobRecord, NewJob, as_added
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import Run, as_json, feed
 from holdfast.stores.sqlite.flowing import new_flows
 from holdfast.stores.sqlite.keys import key_holder, take_key
 from holdfast.stores.sqlite.ranking import Place, floors
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_ids = msgspec.json.Decoder(set[str]).decode
+_decode_ids = reader(set[str])
 
 
 def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Added]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.model.events import NewEvent
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import Run, as_json, feed
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_ids = msgspec.json.Decoder(set[str]).decode
-_decode_versions = msgspec.json.Decoder(list[int]).decode
+_decode_ids = reader(set[str])
+_decode_versions = reader(list[int])
 
 
 def append(tx: Transaction, events: Sequence[NewEvent]) -> None:

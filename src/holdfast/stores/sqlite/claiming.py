@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.model.lifecycle import WAITING
 from holdfast.model.records import JobRecord, Tick, Ticked, Verdict, Want
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.fresh import fresh_records
 from holdfast.stores.sqlite.limits import standing
@@ -47,8 +48,8 @@ class Situation(msgspec.Struct, array_like=True):
         )
 
 
-_decode_ids = msgspec.json.Decoder(set[str]).decode
-_decode_situation = msgspec.json.Decoder(Situation).decode
+_decode_ids = reader(set[str])
+_decode_situation = reader(Situation)
 
 
 def tick(tx: Transaction, tick: Tick, *, is_new: bool) -> Ticked:

@@ -16,7 +16,7 @@ from holdfast.stores.sqlite.faults import is_locked, translated
 
 T = TypeVar("T")
 
-OLDEST = (3, 35, 0)
+OLDEST = (3, 37, 0)
 CACHE_KIB = 20_000
 _SHORTEST_WAIT = 0.000_5
 _LONGEST_WAIT = 0.005

@@ -1,12 +1,12 @@
 """What `edit`, `delete` and `prune` do."""
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.model.errors import KeyConflict
 from holdfast.model.flow import AFTER, or_none
 from holdfast.model.lifecycle import EDITABLE, FINISHED, LEASED, WAITING, State, edit_source
 from holdfast.model.records import Edit, JobRecord
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import CODES, STATES
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.keys import key_holder, release_key, take_key
@@ -15,7 +15,7 @@ from holdfast.stores.sqlite.settling import Ended, decode_ended, ended, settle
 from holdfast.stores.sqlite.transaction import Transaction
 from holdfast.stores.sqlite.writing import Tally, forget, rewrite
 
-_decode_rows = msgspec.json.Decoder(list[tuple[str, str, int, str | None]]).decode
+_decode_rows = reader(list[tuple[str, str, int, str | None]])
 
 
 def edit(tx: Transaction, job_id: str, version: int, edit: Edit) -> JobRecord | None:

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.model.events import EventPage, EventRecord, NewEvent
 from holdfast.model.records import Added, NewJob
 from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.feed import as_json
@@ -32,9 +33,9 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     headers: str | None
 
 
-_decode = msgspec.json.Decoder(list[Row]).decode
-_decode_sizes = msgspec.json.Decoder(list[tuple[int, int]]).decode
-_decode_prunable = msgspec.json.Decoder(list[tuple[int, str, str | None, int | None]]).decode
+_decode = reader(list[Row])
+_decode_sizes = reader(list[tuple[int, int]])
+_decode_prunable = reader(list[tuple[int, str, str | None, int | None]])
 
 
 class SqliteEvents:

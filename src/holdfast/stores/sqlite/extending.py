@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.model.records import Extension, Held
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import Run, feed
 from holdfast.stores.sqlite.transaction import Transaction
 
 _ANSWERS = {None: Held.LOST, 0: Held.HELD, 1: Held.CANCEL_ASKED}
-_decode = msgspec.json.Decoder(list[int | None]).decode
+_decode = reader(list[int | None])
 
 
 def extend(tx: Transaction, worker: str, extensions: Sequence[Extension]) -> list[Held]:

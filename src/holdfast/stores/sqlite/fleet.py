@@ -6,14 +6,15 @@ import msgspec
 
 from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.model.timing import SECOND
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.transaction import Transaction
 
 _DAY = 86_400 * SECOND
-_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
-_decode_rows = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
-_decode_queues = msgspec.json.Decoder(list[tuple[str, int, int | None, int | None]]).decode
+_decode_names = reader(tuple[str, ...])
+_decode_rows = reader(list[tuple[Any, ...]])
+_decode_queues = reader(list[tuple[str, int, int | None, int | None]])
 
 
 class SqliteFleet:
@@ -75,8 +76,8 @@ def _workers(tx: Transaction) -> list[tuple[WorkerRecord, int, int]]:
                 id=id_,
                 host=host,
                 pid=pid,
-                queues=_decode_names(queues),
-                tasks=_decode_names(tasks),
+                queues=_names(queues),
+                tasks=_names(tasks),
                 concurrency=concurrency,
                 version=version,
                 started=started,
@@ -103,6 +104,14 @@ def _workers(tx: Transaction) -> list[tuple[WorkerRecord, int, int]]:
             reported,
         ) in _decode_rows(tx.row("workers")[0])
     ]
+
+
+def _names(stored: str) -> tuple[str, ...]:
+    """The names that a worker stored; none if they cannot be read."""
+    try:
+        return _decode_names(stored)
+    except msgspec.DecodeError:
+        return ()
 
 
 def _queues(tx: Transaction) -> list[QueueRecord]:

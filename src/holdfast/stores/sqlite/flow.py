@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.model.flow import SEQUENCE, Awaited, LimitRecord, Scope, Usage, gate, same, target
 from holdfast.model.lifecycle import State
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import STATES
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.feed import as_json
@@ -15,10 +14,10 @@ from holdfast.stores.sqlite.limits import note_change, put_limits, read_limits
 from holdfast.stores.sqlite.settling import let_go, mark
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_usage = msgspec.json.Decoder(list[tuple[int, int]]).decode
-_decode_ids = msgspec.json.Decoder(list[str]).decode
-_decode_halts = msgspec.json.Decoder(list[tuple[str, str]]).decode
-_decode_before = msgspec.json.Decoder(list[tuple[str, int | None]]).decode
+_decode_usage = reader(list[tuple[int, int]])
+_decode_ids = reader(list[str])
+_decode_halts = reader(list[tuple[str, str]])
+_decode_before = reader(list[tuple[str, int | None]])
 
 
 class SqliteFlow:

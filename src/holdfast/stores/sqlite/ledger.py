@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-import msgspec
-
 from holdfast.model.flow import LimitRecord, gate
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK, Limits
 from holdfast.stores.sqlite.transaction import Transaction
@@ -13,9 +12,9 @@ from holdfast.stores.sqlite.transaction import Transaction
 MOST = 1_000
 """So many jobs are freed from a gate at once, or looked at for a claim beyond those that it takes."""
 
-_decode_places = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
-_decode_rates = msgspec.json.Decoder(list[tuple[str, int]]).decode
-_decode_counts = msgspec.json.Decoder(list[int]).decode
+_decode_places = reader(list[tuple[str, str, int]])
+_decode_rates = reader(list[tuple[str, int]])
+_decode_counts = reader(list[int])
 
 
 class Ledger:

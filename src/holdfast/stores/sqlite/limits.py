@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from holdfast.model.flow import LimitRecord, Scope, gate
 from holdfast.model.records import Want
+from holdfast.stores.sqlite.answers import text
 from holdfast.stores.sqlite.transaction import Transaction
 
 QUEUE, TASK, KEY = f"{Scope.QUEUE}:", f"{Scope.TASK}:", f"{Scope.KEY}:"
@@ -92,8 +93,8 @@ def standing(tx: Transaction) -> Standing:
 def read_limits(tx: Transaction) -> list[LimitRecord]:
     return [
         LimitRecord(
-            scope=Scope(scope.decode()),
-            name=name.decode(),
+            scope=Scope(text(scope)),
+            name=text(name),
             concurrency=concurrency,
             rate=rate,
             period=period,

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.model.flow import AFTER
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.records import NewJob
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.transaction import Transaction
@@ -14,8 +13,8 @@ from holdfast.stores.sqlite.transaction import Transaction
 _FINISHED = frozenset(CODES[state] for state in FINISHED)
 _DLQ, _SUCCESS, _CANCELLED = CODES[State.DLQ], CODES[State.SUCCESS], CODES[State.CANCELLED]
 _HELD = ""
-_decode_states = msgspec.json.Decoder(list[int | None]).decode
-_decode_ids = msgspec.json.Decoder(set[str]).decode
+_decode_states = reader(list[int | None])
+_decode_ids = reader(set[str])
 
 
 class Links:

@@ -13,6 +13,7 @@ from threading import Lock
 
 from holdfast.model.errors import StoreError
 from holdfast.model.records import HeldLock, LockAnswer, LockHold, LockHolder, LockWish
+from holdfast.stores.sqlite.answers import text
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.transaction import Transaction
 
@@ -52,7 +53,7 @@ class SqliteLocks:
             left = tx.run("line_leave", name=name, owner=owner).rowcount if token is None else 0
             freed = tx.run("lock_release", name=name, owner=owner, token=token).rowcount
             turn = tx.run("lock_turn", name=name).fetchone() if left or freed else None
-            return None if turn is None else str(turn[0], "utf-8")
+            return None if turn is None else text(turn[0])
 
         self._waiters.wake([await self._database.write(self._ns, work)])
 
@@ -61,7 +62,7 @@ class SqliteLocks:
             held = tx.run("lock", name=name).fetchone()
             if held is None:
                 return None
-            return LockHolder(owner=str(held[0], "utf-8"), token=held[1], left=held[2] - tx.now)
+            return LockHolder(owner=text(held[0]), token=held[1], left=held[2] - tx.now)
 
         return await self._database.read(self._ns, work)
 
@@ -69,8 +70,8 @@ class SqliteLocks:
         def work(tx: Transaction) -> list[HeldLock]:
             return [
                 HeldLock(
-                    name=str(name, "utf-8"),
-                    owner=str(owner, "utf-8"),
+                    name=text(name),
+                    owner=text(owner),
                     token=token,
                     left=until - tx.now,
                     waiters=waiters,
@@ -137,4 +138,4 @@ def _acquire(tx: Transaction, wish: LockWish) -> LockAnswer:
 
 
 def _turns(tx: Transaction) -> list[str]:
-    return [str(owner, "utf-8") for (owner,) in tx.run("lock_turns").fetchall()]
+    return [text(owner) for (owner,) in tx.run("lock_turns").fetchall()]

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.model.events import NewEvent
@@ -11,6 +10,7 @@ from holdfast.model.lifecycle import FINISHED, WAITING, Ending, State, move_sour
 from holdfast.model.records import AttemptRecord, JobRecord, Move, Verdict
 from holdfast.stores.plain import is_plain
 from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import Run, as_json
@@ -22,7 +22,7 @@ from holdfast.stores.sqlite.writing import Tally, record_attempts, rewrite
 ID_LENGTH = 36
 _ACCEPTED = Verdict.ACCEPTED
 _REFUSED = Verdict.REFUSED
-_decode_ids = msgspec.json.Decoder(set[str]).decode
+_decode_ids = reader(set[str])
 
 
 def apply_moves(tx: Transaction, worker: str, moves: Sequence[Move]) -> list[Verdict]:

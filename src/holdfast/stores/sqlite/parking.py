@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.model.flow import SEQUENCE, LimitRecord, gate
 from holdfast.model.records import Want
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.ledger import MOST, Ledger
 from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK, Standing
@@ -29,9 +30,9 @@ class Candidate(msgspec.Struct, array_like=True, gc=False):
     sequence: str | None
 
 
-_decode_lines = msgspec.json.Decoder(list[Line]).decode
-_decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
-_decode_turns = msgspec.json.Decoder(list[tuple[int | None, int]]).decode
+_decode_lines = reader(list[Line])
+_decode_candidates = reader(list[Candidate])
+_decode_turns = reader(list[tuple[int | None, int]])
 
 
 class Claim:

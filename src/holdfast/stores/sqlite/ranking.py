@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import msgspec
-
 from holdfast.model.flow import STRIDE
 from holdfast.model.records import NewJob
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import standing
 from holdfast.stores.sqlite.transaction import Transaction
@@ -17,9 +16,9 @@ Place: TypeAlias = tuple[str, int]
 MANY = 1_000
 """So many keys of a queue are kept, however long they had nothing."""
 
-_decode_names = msgspec.json.Decoder(list[str]).decode
-_decode_floors = msgspec.json.Decoder(list[tuple[int | None, int | None]]).decode
-_decode_last = msgspec.json.Decoder(list[int | None]).decode
+_decode_names = reader(list[str])
+_decode_floors = reader(list[tuple[int | None, int | None]])
+_decode_last = reader(list[int | None])
 
 
 def fair_keys(jobs: Sequence[NewJob]) -> list[tuple[NewJob, str]]:

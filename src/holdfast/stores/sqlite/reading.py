@@ -7,15 +7,14 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-import msgspec
-
 from holdfast.model.lifecycle import FINISHED, State
 from holdfast.model.records import AttemptRecord, JobRecord, Query, QueueCount
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import CODES, STATES
 from holdfast.stores.sqlite.rows import attempts
 from holdfast.stores.sqlite.transaction import Transaction
 
-_decode_counts = msgspec.json.Decoder(list[tuple[str, int, int, int, int]]).decode
+_decode_counts = reader(list[tuple[str, int, int, int, int]])
 _CONDITIONS = {
     "worker": "worker = :worker",
     "queue": "queue = :queue",

@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.model.flow import Flow, or_none
-from holdfast.model.lifecycle import Ending, State
+from holdfast.model.lifecycle import State, read_ending
 from holdfast.model.records import AttemptRecord, JobRecord
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import PLAIN, STATES, FlowRow, Row
 
 Answer: TypeAlias = Sequence[Any]
@@ -17,7 +18,7 @@ WIDTH = 2
 
 _decode = msgspec.json.Decoder(list[Row]).decode
 _decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
-_decode_attempts = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
+_decode_attempts = reader(list[tuple[Any, ...]])
 _REQUIRED: dict[str, Any] = {
     "id": "",
     "task": "",
@@ -227,22 +228,31 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def attempts(answer: Any) -> list[tuple[AttemptRecord, str]]:
     """Ended attempts, each with the worker that closed it."""
-    return [
-        (
-            AttemptRecord(
-                job=job,
-                run=run,
-                token=token,
-                worker=worker,
-                started=started,
-                finished=finished,
-                outcome=Ending(outcome),
-                reason=reason,
-                error=error,
-            ),
-            closer or worker,
-        )
-        for job, run, token, worker, closer, started, finished, outcome, reason, error in _decode_attempts(
-            answer
-        )
-    ]
+    return [_attempt(*row) for row in _decode_attempts(answer)]
+
+
+def _attempt(
+    job: str,
+    run: int,
+    token: int,
+    worker: str,
+    closer: str | None,
+    started: int | None,
+    finished: int,
+    word: str,
+    why: str | None,
+    error: str | None,
+) -> tuple[AttemptRecord, str]:
+    outcome, reason = read_ending(word, why)
+    record = AttemptRecord(
+        job=job,
+        run=run,
+        token=token,
+        worker=worker,
+        started=started,
+        finished=finished,
+        outcome=outcome,
+        reason=reason,
+        error=error,
+    )
+    return record, closer or worker

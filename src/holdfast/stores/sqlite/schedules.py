@@ -11,6 +11,7 @@ from holdfast.model.records import NewJob, Verdict
 from holdfast.model.scheduling import Run, ScheduleRecord, Schedules, ScheduleWrite, Term
 from holdfast.stores.sqlite import feed
 from holdfast.stores.sqlite.adding import add
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.transaction import Transaction
@@ -32,9 +33,9 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     finished: int | None
 
 
-_decode = msgspec.json.Decoder(list[Row]).decode
-_decode_names = msgspec.json.Decoder(list[str]).decode
-_decode_marks = msgspec.json.Decoder(list[tuple[str, int, str]]).decode
+_decode = reader(list[Row])
+_decode_names = reader(list[str])
+_decode_marks = reader(list[tuple[str, int, str]])
 
 
 class SqliteSchedules:

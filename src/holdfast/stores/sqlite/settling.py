@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from holdfast.model.flow import SEQUENCE
 from holdfast.model.lifecycle import State
 from holdfast.model.records import JobRecord
+from holdfast.stores.sqlite.answers import reader
 from holdfast.stores.sqlite.columns import CODES
 from holdfast.stores.sqlite.feed import as_json
 from holdfast.stores.sqlite.limits import KEY, QUEUE, TASK
@@ -16,7 +15,7 @@ from holdfast.stores.sqlite.transaction import Transaction
 
 _HALTING = frozenset({CODES[State.DLQ], CODES[State.FAILED]})
 _SUCCESS = CODES[State.SUCCESS]
-_decode_told = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
+_decode_told = reader(list[tuple[str, str, int]])
 
 
 class Ended(NamedTuple):
@@ -31,7 +30,7 @@ class Ended(NamedTuple):
     halts: int | None
 
 
-decode_ended = msgspec.json.Decoder(list[Ended]).decode
+decode_ended = reader(list[Ended])
 
 
 def ended(record: JobRecord, state: State | None) -> Ended:

@@ -2,11 +2,13 @@
 -- Live jobs stand in holdfast_job, finished ones in holdfast_done: a state names one table.
 -- Times are microseconds since 1970 by the store's clock. States: 0 scheduled, 1 claimed, 2 running, 3 success,
 -- 4 failed, 5 retry, 6 dlq, 7 cancelled.
+-- Tables are strict, and checks keep out what nobody could work with: a state that is none, a count or an instant so large
+-- that the next one is no number any more. So whoever else writes here is refused, and a claim never meets such a row.
 
 CREATE TABLE holdfast_namespace (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
-);
+) STRICT;
 
 -- The store's clock: at boot_time (nanoseconds since the boot that boot_id names) it was wall. It never went beyond seen.
 CREATE TABLE holdfast_clock (
@@ -14,8 +16,10 @@ CREATE TABLE holdfast_clock (
     wall INTEGER NOT NULL,
     boot_time INTEGER NOT NULL,
     boot_id TEXT NOT NULL,
-    seen INTEGER NOT NULL
-);
+    seen INTEGER NOT NULL,
+    CHECK (wall BETWEEN 0 AND 253402300799999999 AND seen BETWEEN 0 AND 253402300799999999),
+    CHECK (boot_time BETWEEN 0 AND 9000000000000000000)
+) STRICT;
 
 -- What of a job never changes and may be long, so that changes do not copy it. Its pk is that of the live job.
 CREATE TABLE holdfast_body (
@@ -23,7 +27,7 @@ CREATE TABLE holdfast_body (
     payload BLOB NOT NULL,
     headers BLOB,
     retry BLOB
-);
+) STRICT;
 
 -- ready: 1 due and waiting, 0 waiting for its due time, NULL leased or parked. worker and seq: who claimed it, by which
 -- tick. rank: its place among the ready ones of its priority, the due time unless it has a fair key. turn: its place in its
@@ -68,8 +72,13 @@ CREATE TABLE holdfast_job (
     after_any INTEGER,
     expires INTEGER,
     unmet INTEGER,
-    gate TEXT
-);
+    gate TEXT,
+    CHECK (state BETWEEN 0 AND 7),
+    CHECK (min(run, failures, lost, version) >= 0 AND max(run, failures, lost, version) <= 2000000000),
+    CHECK (token BETWEEN 0 AND 9000000000000000000),
+    CHECK (lease BETWEEN 0 AND 4611686018427387904),
+    CHECK (timeout BETWEEN 0 AND 4611686018427387904)
+) STRICT;
 CREATE UNIQUE INDEX holdfast_job_id ON holdfast_job (ns, id);
 -- The last columns let claims, counts and looks at the next due time do without the table.
 CREATE INDEX holdfast_job_ready ON holdfast_job (ns, queue, priority, rank, id, task, state, ready) WHERE ready = 1;
@@ -121,8 +130,13 @@ CREATE TABLE holdfast_done (
     halts INTEGER,
     after_any INTEGER,
     expires INTEGER,
-    unmet INTEGER
-);
+    unmet INTEGER,
+    CHECK (state BETWEEN 0 AND 7),
+    CHECK (min(run, failures, lost, version) >= 0 AND max(run, failures, lost, version) <= 2000000000),
+    CHECK (token BETWEEN 0 AND 9000000000000000000),
+    CHECK (lease BETWEEN 0 AND 4611686018427387904),
+    CHECK (timeout BETWEEN 0 AND 4611686018427387904)
+) STRICT;
 CREATE UNIQUE INDEX holdfast_done_id ON holdfast_done (ns, id);
 CREATE INDEX holdfast_done_finished ON holdfast_done (ns, finished) WHERE state <> 6;
 CREATE INDEX holdfast_done_other ON holdfast_done (ns, state, id) WHERE state <> 3;
@@ -140,8 +154,9 @@ CREATE TABLE holdfast_attempt (
     outcome TEXT NOT NULL,
     reason TEXT,
     error TEXT,
+    CHECK (min(token, finished) >= -9000000000000000000 AND max(token, finished) <= 9000000000000000000),
     PRIMARY KEY (ns, job, token)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- Held by its job while that is live, and until the end of the TTL.
 CREATE TABLE holdfast_key (
@@ -149,8 +164,9 @@ CREATE TABLE holdfast_key (
     key TEXT NOT NULL,
     job TEXT NOT NULL,
     until INTEGER NOT NULL,
+    CHECK (until BETWEEN -9000000000000000000 AND 9000000000000000000),
     PRIMARY KEY (ns, key)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- How many finished jobs there are, so that nobody has to count them.
 CREATE TABLE holdfast_tally (
@@ -158,8 +174,10 @@ CREATE TABLE holdfast_tally (
     queue TEXT NOT NULL,
     state INTEGER NOT NULL,
     jobs INTEGER NOT NULL,
+    CHECK (state BETWEEN 0 AND 7),
+    CHECK (jobs BETWEEN -9000000000000000000 AND 9000000000000000000),
     PRIMARY KEY (ns, queue, state)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_worker (
     ns INTEGER NOT NULL,
@@ -175,8 +193,9 @@ CREATE TABLE holdfast_worker (
     live_until INTEGER NOT NULL,
     report BLOB,
     reported INTEGER NOT NULL DEFAULT 0,
+    CHECK (min(started, seen, live_until, reported) >= -9000000000000000000 AND max(started, seen, live_until, reported) <= 9000000000000000000),
     PRIMARY KEY (ns, id)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- A queue stands here once it was paused. since: when it was, NULL while it is not.
 CREATE TABLE holdfast_queue (
@@ -185,4 +204,4 @@ CREATE TABLE holdfast_queue (
     paused INTEGER NOT NULL,
     since INTEGER,
     PRIMARY KEY (ns, name)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;

@@ -11,8 +11,9 @@ CREATE TABLE holdfast_schedule (
     job TEXT,
     waits INTEGER NOT NULL,
     definition BLOB NOT NULL,
-    state BLOB NOT NULL
-);
+    state BLOB NOT NULL,
+    CHECK (version BETWEEN 0 AND 9000000000000000000)
+) STRICT;
 CREATE UNIQUE INDEX holdfast_schedule_name ON holdfast_schedule (ns, name);
 CREATE INDEX holdfast_schedule_look ON holdfast_schedule (ns, look_at, name) WHERE look_at IS NOT NULL;
 CREATE INDEX holdfast_schedule_waits ON holdfast_schedule (ns, name) WHERE waits = 1;

@@ -12,8 +12,11 @@ CREATE TABLE holdfast_event (
     version INTEGER,
     at INTEGER NOT NULL,
     data BLOB NOT NULL,
-    headers BLOB
-);
+    headers BLOB,
+    CHECK (position BETWEEN 0 AND 9000000000000000000),
+    CHECK (version BETWEEN 0 AND 9000000000000000000),
+    CHECK (at BETWEEN -9000000000000000000 AND 9000000000000000000)
+) STRICT;
 CREATE UNIQUE INDEX holdfast_event_position ON holdfast_event (ns, position);
 CREATE UNIQUE INDEX holdfast_event_id ON holdfast_event (ns, id);
 CREATE INDEX holdfast_event_topic ON holdfast_event (ns, topic, position);
@@ -24,13 +27,16 @@ WHERE aggregate IS NOT NULL;
 CREATE TABLE holdfast_event_head (
     ns INTEGER PRIMARY KEY,
     position INTEGER NOT NULL,
-    at INTEGER NOT NULL
-);
+    at INTEGER NOT NULL,
+    CHECK (position BETWEEN 0 AND 9000000000000000000),
+    CHECK (at BETWEEN -9000000000000000000 AND 9000000000000000000)
+) STRICT;
 
 -- The highest version that an aggregate of the topic had when its last event was removed.
 CREATE TABLE holdfast_event_floor (
     ns INTEGER NOT NULL,
     topic TEXT NOT NULL,
     version INTEGER NOT NULL,
+    CHECK (version BETWEEN 0 AND 9000000000000000000),
     PRIMARY KEY (ns, topic)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;

@@ -4,8 +4,9 @@
 CREATE TABLE holdfast_flow (
     ns INTEGER PRIMARY KEY,
     mark INTEGER NOT NULL,
-    turn INTEGER NOT NULL
-);
+    turn INTEGER NOT NULL,
+    CHECK (turn BETWEEN 0 AND 9000000000000000000)
+) STRICT;
 
 -- since: when it was paused, NULL while it is not.
 CREATE TABLE holdfast_limit (
@@ -20,16 +21,23 @@ CREATE TABLE holdfast_limit (
     weight REAL NOT NULL,
     declared INTEGER NOT NULL,
     since INTEGER,
+    CHECK (scope IN ('queue', 'task', 'key', 'each_key')),
+    CHECK (concurrency BETWEEN 0 AND 2147483647),
+    CHECK (rate BETWEEN 0 AND 2147483647),
+    CHECK (burst BETWEEN 0 AND 2147483647),
+    CHECK (period BETWEEN 0 AND 9000000000000000000),
+    CHECK (weight > 0),
     PRIMARY KEY (ns, scope, name)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- How far a gate has used up its rate. A row whose last has passed says nothing, and is swept away.
 CREATE TABLE holdfast_rate (
     ns INTEGER NOT NULL,
     gate TEXT NOT NULL,
     last INTEGER NOT NULL,
+    CHECK (last BETWEEN -9000000000000000000 AND 9000000000000000000),
     PRIMARY KEY (ns, gate)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- Jobs of one queue and task that are parked at a gate. opens: when to look at them; NULL until something makes room.
 CREATE TABLE holdfast_line (
@@ -38,8 +46,9 @@ CREATE TABLE holdfast_line (
     queue TEXT NOT NULL,
     task TEXT NOT NULL,
     opens INTEGER,
+    CHECK (opens BETWEEN -9000000000000000000 AND 9000000000000000000),
     PRIMARY KEY (ns, gate, queue, task)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_line_opens ON holdfast_line (ns, opens) WHERE opens IS NOT NULL;
 
 CREATE TABLE holdfast_halt (
@@ -47,7 +56,7 @@ CREATE TABLE holdfast_halt (
     sequence TEXT NOT NULL,
     job TEXT NOT NULL,
     PRIMARY KEY (ns, sequence)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- The last rank that a key got in a queue.
 CREATE TABLE holdfast_fair (
@@ -55,8 +64,9 @@ CREATE TABLE holdfast_fair (
     queue TEXT NOT NULL,
     key TEXT NOT NULL,
     last INTEGER NOT NULL,
+    CHECK (last BETWEEN -9000000000000000000 AND 9000000000000000000),
     PRIMARY KEY (ns, queue, key)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_fair_last ON holdfast_fair (ns, queue, last);
 
 -- waiter waits for job; state: how that ended, NULL while it is pending. Who is held waits for a job without a name.
@@ -65,7 +75,8 @@ CREATE TABLE holdfast_link (
     waiter TEXT NOT NULL,
     job TEXT NOT NULL,
     state INTEGER,
+    CHECK (state BETWEEN 0 AND 7),
     PRIMARY KEY (ns, waiter, job)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_link_job ON holdfast_link (ns, job, waiter, state) WHERE state IS NULL;
 CREATE INDEX holdfast_link_pending ON holdfast_link (ns, waiter, state) WHERE state IS NULL;

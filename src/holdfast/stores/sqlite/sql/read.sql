@@ -26,7 +26,7 @@ FROM (
         SELECT job, run, token, worker, closer, started, finished, outcome, reason, error
         FROM holdfast_attempt WHERE ns = :ns AND job = :job
         UNION ALL
-        SELECT id, run, token, ran_by, NULL, started, finished, 'success', reason, error
+        SELECT id, run, token, ran_by, NULL, started, coalesce(finished, 0), 'success', reason, error
         FROM holdfast_done WHERE ns = :ns AND id = :job AND ran_by IS NOT NULL
     ) ORDER BY token
 );

@@ -72,7 +72,6 @@ class Pump:
         self._thread = get_ident()
         self._kick = asyncio.Event()
         self._outbox = Outbox(settings.batch)
-        self._crowd = max(settings.batch // 2, 1)
         self._crowded = asyncio.Event()
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
@@ -223,7 +222,7 @@ class Pump:
             while not self._has_given_up:
                 await self._crowded.wait()
                 self._crowded.clear()
-                if self._first.is_busy and len(self._outbox) >= self._crowd:
+                if self._first.is_busy and self._outbox.is_crowded(len(self.slots.buffer)):
                     await self._step(self._second, self._first)
                     self._kick.set()
         except GaveUp:
@@ -269,10 +268,8 @@ class Pump:
             slots.asked -= limit
             self._outbox.settle(reports)
         ticked = now()
-        run_times = [
-            move.elapsed for _, move in reports if move.outcome is not None and move.elapsed is not None
-        ]
-        appetite.observe(run_times, ticked - sent)
+        ends = [move.elapsed for _, move in reports if move.outcome is not None]
+        appetite.observe([elapsed for elapsed in ends if elapsed is not None], ticked - sent)
         self._inbox.put(answer)
         if answer.ticked is None:
             appetite.hungry = True
@@ -285,7 +282,7 @@ class Pump:
                 return
             self._registration.holds = True
         self.heard = ticked
-        if self._inbox.claimed > FEW and appetite.hungry and not self.is_stopping:
+        if self._inbox.claimed > FEW and appetite.hungry and not (self.is_stopping or other.is_busy):
             # The next tick leaves first; the store works on it while this answer is taken in.
             self._loop.call_soon(self._inbox.take_in)
         else:
@@ -314,7 +311,7 @@ class Pump:
     def _report(self, hold: Hold, move: Move) -> None:
         self._outbox.put(hold, move)
         self._kick.set()
-        if len(self._outbox) >= self._crowd:
+        if self._outbox.is_crowded(len(self.slots.buffer)):
             self._crowded.set()
 
     def _verify(self, hold: Hold, outcome: Succeeded) -> None:
@@ -370,13 +367,15 @@ class Pump:
         """Waits until there is something to say or to ask for."""
         if self._inbox:
             return
-        self._kick.clear()
-        if self._has_errand:
-            await asyncio.sleep(0)
-            return
         timer = self._loop.call_later(self._appetite.pause(), self._time_passed)
         try:
-            await self._kick.wait()
+            self._kick.clear()
+            while not self._has_errand:
+                await self._kick.wait()
+                if not self._is_gathering or self._loop.time() >= timer.when():
+                    return
+                self._kick.clear()
+            await asyncio.sleep(0)
         finally:
             timer.cancel()
 
@@ -385,12 +384,16 @@ class Pump:
         self._kick.set()
 
     @property
+    def _is_gathering(self) -> bool:
+        """Whether there is no hurry: a tick is in flight, jobs wait for slots, and no crowd has ended yet."""
+        waiting = len(self.slots.buffer)
+        return waiting > 0 and self._second.is_busy and not self._outbox.is_crowded(waiting)
+
+    @property
     def _has_errand(self) -> bool:
         """Whether a tick is to leave now. While another is in flight, one leaves for a crowd or for want."""
         slots = self.slots
-        if self._second.is_unsettled:
-            return False
-        if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
+        if self._second.is_unsettled or self._is_gathering:
             return False
         if self._outbox or self._standing.is_to_end:
             return True

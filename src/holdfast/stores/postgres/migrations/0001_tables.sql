@@ -59,7 +59,7 @@ CREATE TABLE holdfast.job (
     fair_key text COLLATE "C",
     sequence text COLLATE "C",
     gate text COLLATE "C",
-    CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id)
+    CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id) WITH (fillfactor = 50)
 ) WITH (
     fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.01,

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.engine import surroundings
 from holdfast.engine.failures import failed, one_line
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.processes import Processes
 from holdfast.engine.runner import Runner
 from holdfast.engine.threads import Threads
@@ -118,7 +119,7 @@ class Slots:
 
     def _take_next(self) -> None:
         hold = self.buffer.popleft()
-        moment = now()
+        moment = surroundings.now()
         if hold.stop is not None:
             self._report(hold, self._after_stop(hold, hold.stop))
         elif hold.trust_until <= moment:
@@ -140,7 +141,7 @@ class Slots:
         hold.start_recorded = True
         if hold is not self._suspect or hold.started is not None or hold.ended:
             return
-        moment = now()
+        moment = surroundings.now()
         if hold.stop is None and hold.trust_until > moment:
             self._start(hold, moment)
         else:

@@ -38,7 +38,7 @@ class Renewer:
         self._connect = connect
         self._notices = notices
         self._guard = threading.Lock()
-        self._leases: set[LockLease] = set()
+        self._leases: dict[LockLease, None] = {}
         self._calls: dict[asyncio.Task[None], list[LockLease]] = {}
         self._join: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,7 +51,7 @@ class Renewer:
     def add(self, lease: LockLease) -> None:
         """Keeps the lease from now on. From any thread."""
         with self._guard:
-            self._leases.add(lease)
+            self._leases[lease] = None
             if self._join is None:
                 self._is_stopping = False
                 self._join = surroundings.start_loop(self._serve, self._over, name="holdfast-locks")
@@ -62,7 +62,7 @@ class Renewer:
         """Keeps the lease no longer. If it is lost by then, that is told. From any thread."""
         with self._guard:
             was_kept = lease in self._leases
-            self._leases.discard(lease)
+            self._leases.pop(lease, None)
         if was_kept and lease.lost:
             log.error("lock lost", extra={"fields": lease.facts()})
             if self._notices:

@@ -238,7 +238,7 @@ class Pump:
         if len(self._outbox) or self._second.is_busy or self._confirmations:
             return False
         if self.is_stopping:
-            return not slots.buffer and slots.running <= slots.stuck and not self._standing.is_to_end
+            return not slots.buffer and slots.running.keys() <= slots.stuck and not self._standing.is_to_end
         if not until_idle or self._appetite.hungry or not self._registration.holds:
             return False
         return len(self._ledger) <= len(slots.stuck)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from asyncio import _set_running_loop as set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
@@ -19,6 +18,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RESOLUTION = 1e-9
+SHARE_OF_BREAKS = 0.2
+"""How often a loop that has more to do lets others come first."""
+
 LONGEST_STEP = 1e-4
 """How many seconds one turn of a loop may take; of two that are ready, either may come first."""
 
@@ -80,34 +82,38 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if asleep > universe.now:
             self._come(asleep + universe.chance.random() * LONGEST_STEP)
             return
-        ready, timers = self._ready, self._timers
+        timers = self._timers
         limit = process.clock() + RESOLUTION
         while timers and timers[0][0] <= limit:
             handle = heapq.heappop(timers)[2]
             if not handle.is_over:
-                ready.append(handle)
-        universe.enter(process)
-        set_running_loop(self)
+                self._ready.append(handle)
+        universe.enter(process, self)
         self._in_turn = True
-        try:
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if handle.is_over:
-                    continue
-                try:
-                    handle.run()
-                except Exception as error:  # noqa: BLE001  told, as a real loop does
-                    self.call_exception_handler({"message": "a callback failed", "exception": error})
-                if process.steps_left is not None:
-                    process.steps_left -= 1
-                    if process.steps_left <= 0:
-                        process.kill()
-                if process.has_ended():
-                    return
-        finally:
-            self._in_turn = False
-            set_running_loop(None)
+        while self._ready and not process.is_dead:
+            self._run_ready()
+            if universe.chance.random() < SHARE_OF_BREAKS:
+                break
+        self._in_turn = False
         self._arrange()
+
+    def _run_ready(self) -> None:
+        """Calls what is ready now, and nothing that becomes so thereby."""
+        ready, process = self._ready, self.process
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.is_over:
+                continue
+            try:
+                handle.run()
+            except Exception as error:  # noqa: BLE001  told, as a real loop does
+                self.call_exception_handler({"message": "a callback failed", "exception": error})
+            if process.steps_left is not None:
+                process.steps_left -= 1
+                if process.steps_left <= 0:
+                    process.kill()
+            if process.is_dead:
+                return
 
     def _arrange(self) -> None:
         """Asks for the next turn."""

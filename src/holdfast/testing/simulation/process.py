@@ -86,9 +86,6 @@ class SimulatedProcess:
     def lived(self) -> float:
         return (self.universe.now if self._died is None else self._died) - self._born
 
-    def has_ended(self) -> bool:
-        return self.is_dead
-
     def kill(self) -> None:
         if not self.is_dead:
             self.is_dead = True

@@ -218,6 +218,7 @@ class Simulation:
                 try:
                     yield
                 finally:
+                    self.universe.end()
                     _bury(self.universe)
         finally:
             if was_enabled:
@@ -242,6 +243,7 @@ def _bury(universe: Universe) -> None:
             warnings.simplefilter("ignore")
             for process in universe.processes:
                 process.bury()
+            gc.collect(1)
     finally:
         sys.unraisablehook = hook
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from asyncio import _set_running_loop as set_running_loop
 from collections.abc import Callable
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.testing.simulation.loop import SimulatedLoop
     from holdfast.testing.simulation.process import SimulatedProcess
 
 BEGINNING = 1_700_000_000
@@ -28,6 +30,7 @@ class Universe:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._current: SimulatedProcess | None = None
+        self._running: SimulatedLoop | None = None
 
     @property
     def current(self) -> SimulatedProcess:
@@ -44,8 +47,11 @@ class Universe:
     def after(self, seconds: float, do: Callable[[], None]) -> None:
         self.at(self.now + seconds, do)
 
-    def enter(self, process: SimulatedProcess) -> None:
-        """It is the turn of this process."""
+    def enter(self, process: SimulatedProcess, loop: SimulatedLoop) -> None:
+        """It is the turn of this loop."""
+        if loop is not self._running:
+            self._running = loop
+            set_running_loop(loop)
         if process is not self._current:
             self._current = process
             if self.on_enter is not None:
@@ -63,6 +69,11 @@ class Universe:
             self.now = when
             self.turns += 1
             do()
+
+    def end(self) -> None:
+        """Nothing runs here any more."""
+        self._running = None
+        set_running_loop(None)
 
     def complain(self, process: SimulatedProcess, context: dict[str, Any]) -> None:
         """Notes what went wrong where nobody was told."""

@@ -15,7 +15,8 @@ class Weather:
     """The chances of what may become of a call; what is left of 1 is a call that is answered at once.
 
     `latency` is how many seconds a call takes, at most, that is not answered at once, `slowness` one that is
-    slow. After `silence` a caller is told that nobody will answer. `away` are the processes that do not reach the store, and until when.
+    slow. After `silence` a caller is told that nobody will answer. `away` are the processes that do not reach
+    the store, and until when.
     """
 
     latency: float = 0.05

@@ -290,7 +290,7 @@ class Holdfast(Emitting):
             notices=self.notices,
             strategy=strategy,
             state=self.state,
-            subscriptions=tuple(self._subscriptions.values()) if settings.event_consumer else (),
+            subscriptions=tuple(self.subscriptions.values()) if settings.event_consumer else (),
             results=self._opening,
             opening=make_declaring(self.store, self, self.schedules, lambda: self.declared),
             on_startup=self._start_up,

@@ -27,6 +27,20 @@ from holdfast.store import Session, Store
 from holdfast.stores import open_store, seal
 
 
+class Opened:
+    """What one process has open of an application."""
+
+    def __init__(self, renewer: Renewer) -> None:
+        self.guard = threading.Lock()
+        self.renewer = renewer
+        self.store: Store | None = None
+        self.client: Client | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.entering = asyncio.Lock()
+        self.entered = 0
+        self.users = 0
+
+
 class Opening:
     """Opens the store for the event loop that enters and for blocking code; closes it after the last one.
 
@@ -38,6 +52,7 @@ class Opening:
         self._registry = registry
         self._notices = notices
         self._given: Store | None = None
+        self._may_lead = False
         self.is_of_handler = False
         self.background = Background(self._connect, self._disconnect)
         self.forget()
@@ -45,54 +60,53 @@ class Opening:
 
     def forget(self) -> None:
         """Drops all that was opened, without closing it: it belongs to another process."""
-        self._guard = threading.Lock()
-        self._renewer = Renewer(self._open_session, self._notices)
-        self._opened: Store | None = None
-        self._client: Client | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._entering = asyncio.Lock()
-        self._entered = 0
-        self._users = 0
+        self.opened = self.made()
+
+    def made(self) -> Opened:
+        """What a process has that has opened nothing yet."""
+        return Opened(Renewer(self._open_session, self._notices))
 
     @property
     def settings(self) -> Settings:
-        """The settings, with the store in use: one that was given is in the memory of this process.
-
-        Schedules are then fired by whoever gave it, not by a worker whenever it looks.
-        """
+        """The settings, with the store in use: one that was given is in the memory of this process."""
         settings = self._settings()
         if self._given is None:
             return settings
-        return msgspec.structs.replace(settings, store="memory://", leader_candidate=False)
+        leads = settings.leader_candidate and self._may_lead
+        return msgspec.structs.replace(settings, store="memory://", leader_candidate=leads)
 
     @property
     def store(self) -> Store:
         if self._given is not None:
             return self._given
-        with self._guard:
-            if self._opened is None:
+        with self.opened.guard:
+            if self.opened.store is None:
                 settings = self._settings()
-                self._opened = open_store(
+                self.opened.store = open_store(
                     settings.store, auto_migrate=settings.auto_migrate, keys=load_keys(settings)
                 )
-            return self._opened
+            return self.opened.store
 
     def sealed(self, store: Store) -> Store:
         """The store, encrypted if the settings say so."""
         return seal(store, load_keys(self._settings()))
 
-    def use(self, store: Store | None) -> None:
-        """Takes this store for the one of the settings; None ends that."""
+    def use(self, store: Store | None, *, may_lead: bool = False) -> None:
+        """Takes this store for the one of the settings; None ends that.
+
+        Unless workers `may_lead`, schedules are then fired by whoever gave it, not when a worker looks.
+        """
         self.check_unused()
         self._given = store
+        self._may_lead = may_lead
 
     def reopen(self) -> None:
         """Makes the next use follow settings that have changed."""
         self.check_unused()
-        self._opened = None
+        self.opened.store = None
 
     def check_unused(self) -> None:
-        if self._users:
+        if self.opened.users:
             raise ConfigurationError(
                 "the application is open; leave it before changing its store or settings"
             )
@@ -100,39 +114,41 @@ class Opening:
     @property
     def client(self) -> Client:
         """The client of the event loop that entered."""
-        if self._client is None and self.is_of_handler:
+        opened = self.opened
+        if opened.client is None and self.is_of_handler:
             raise NotOpen(
                 "the application is not open in the process that runs this handler; use "
                 "ctx.enqueue(task.call(...)), or open it here with `async with app:`"
             )
-        if self._client is None:
+        if opened.client is None:
             raise NotOpen(
                 "the application is not open; use it inside `async with app:`, or use its blocking calls"
             )
-        if asyncio.get_running_loop() is not self._loop:
+        if asyncio.get_running_loop() is not opened.loop:
             raise NotOpen("the application was opened on another event loop; open it on the one that uses it")
-        return self._client
+        return opened.client
 
     async def enter(self) -> None:
         """Opens for the running event loop. Entering again there only counts."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            if self._loop is not None and not self._loop.is_closed():
+        loop, opened = asyncio.get_running_loop(), self.opened
+        if opened.loop is not loop:
+            if opened.loop is not None and not opened.loop.is_closed():
                 raise NotOpen("the application is open on another event loop; leave it there first")
-            if self._client is not None:
+            if opened.client is not None:
                 self._count(-1)  # its loop ended without leaving
-            self._loop, self._client, self._entered, self._entering = loop, None, 0, asyncio.Lock()
-        self._entered += 1
+            opened.loop, opened.client = loop, None
+            opened.entered, opened.entering = 0, asyncio.Lock()
+        opened.entered += 1
         try:
-            async with self._entering:
-                if self._client is None:
-                    self._client = await self._connect()
+            async with self.opened.entering:
+                if self.opened.client is None:
+                    self.opened.client = await self._connect()
         except BaseException:
             self._count_out()
             raise
 
     async def leave(self) -> None:
-        client = self._client
+        client = self.opened.client
         if self._count_out() and client is not None:
             await self._disconnect(client)
 
@@ -142,21 +158,21 @@ class Opening:
 
     def settled(self, record: JobRecord) -> None:
         """Tells whoever waits in this process that a worker of it finished a job."""
-        for client in (self._client, self.background.client):
+        for client in (self.opened.client, self.background.client):
             if client is not None:
                 client.results.settled(record)
 
     def _count_out(self) -> bool:
-        self._entered -= 1
-        if self._entered == 0:
-            self._client = self._loop = None
-        return self._entered == 0
+        self.opened.entered -= 1
+        if self.opened.entered == 0:
+            self.opened.client = self.opened.loop = None
+        return self.opened.entered == 0
 
     def _count(self, change: int) -> int:
         """Counts those who have the store open; event loops on several threads do."""
-        with self._guard:
-            self._users += change
-            return self._users
+        with self.opened.guard:
+            self.opened.users += change
+            return self.opened.users
 
     async def _connect(self) -> Client:
         settings, store = self._settings(), self.store
@@ -173,7 +189,7 @@ class Opening:
         except BaseException:
             self._count(-1)
             raise
-        locks = Locks(session.locks, self._renewer, self._notices)
+        locks = Locks(session.locks, self.opened.renewer, self._notices)
         return Client(
             session,
             settings,
@@ -192,7 +208,7 @@ class Opening:
             await client.close()
         finally:
             if self._count(-1) == 0:
-                await self._renewer.stop()
+                await self.opened.renewer.stop()
                 await store.close()
 
 

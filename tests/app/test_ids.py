@@ -1,20 +1,13 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
 from uuid import RFC_4122, UUID
 
 import pytest
 
-from holdfast.engine import ids
+from holdfast.engine import surroundings
+from holdfast.engine.id_source import IdSource
 from holdfast.engine.ids import new_id
-
-
-@pytest.fixture(autouse=True)
-def a_clean_source() -> Iterator[None]:
-    """Ids only grow, so a test that sets the clock forward must not leave its ids behind."""
-    yield
-    ids._source.renew()
 
 
 def test_ids_are_canonical_uuids_of_version_7_with_the_time_in_front() -> None:
@@ -32,16 +25,14 @@ def test_ids_grow_within_the_process() -> None:
     assert drawn == sorted(set(drawn))
 
 
-def test_ids_grow_while_the_clock_goes_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = new_id()
-    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 1_000_000_000)
-    drawn = [first, *(new_id() for _ in range(100))]
+def test_ids_grow_while_the_clock_goes_backwards() -> None:
+    source = IdSource(wall=iter(range(10**15, 0, -(10**9))).__next__)
+    drawn = [source.draw(1)[0] for _ in range(100)]
     assert drawn == sorted(set(drawn))
 
 
-def test_a_full_millisecond_goes_on_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = ids._Source()
-    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 1_000_000_000)
+def test_a_full_millisecond_goes_on_in_the_next_one() -> None:
+    source = IdSource(wall=lambda: 1_000_000_000)
     first = source.draw(1)[0]
     source._tail = 2**74 - 1
     second = source.draw(1)[0]
@@ -63,7 +54,7 @@ def test_threads_never_draw_the_same_id() -> None:
 
 @pytest.mark.process
 def test_a_forked_child_does_not_repeat_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.engine.ids.time.time_ns", lambda: 2_000_000_000_000_000_000)
+    monkeypatch.setattr(surroundings._ids, "_wall", lambda: 1_000_000_000)
     new_id()
     reader, writer = os.pipe()
     child = os.fork()

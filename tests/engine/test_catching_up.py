@@ -41,7 +41,9 @@ async def test_when_deciding_takes_long_what_is_decided_is_written_and_the_rest_
         await scene.put(f"s{number:02}", every(60))
     scene.clock.advance(60)
     passed = iter(range(10**6))
-    monkeypatch.setattr(scheduler, "now", lambda: next(passed) * scheduler.LONGEST_THOUGHT / 4)
+    monkeypatch.setattr(
+        "holdfast.engine.surroundings.now", lambda: next(passed) * scheduler.LONGEST_THOUGHT / 4
+    )
     turns = 1
     while await scene.turn() == 0.0:
         turns += 1

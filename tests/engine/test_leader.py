@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from holdfast.engine import surroundings
 from holdfast.engine.candidate import Candidate
-from holdfast.engine.hold import now
 from holdfast.engine.leader import LEADER, who_leads
 from holdfast.engine.lock_renewer import Renewer
 from holdfast.engine.locks import Locks
@@ -68,9 +68,9 @@ async def test_one_leads_and_the_next_takes_over_at_once_when_it_resigns() -> No
             assert (info.worker, info.term) == ("first", term.token)
             assert first.task is not None
             first.task.cancel()
-            began = now()
+            began = surroundings.now()
             later = await second.leads()
-            assert now() - began < 5, "long before the lease of thirty seconds has run out"
+            assert surroundings.now() - began < 5, "long before the lease of thirty seconds has run out"
             assert later.token > term.token
 
 

@@ -5,8 +5,9 @@ from time import monotonic
 
 import pytest
 
+from holdfast.engine import surroundings
 from holdfast.engine.context import Context
-from holdfast.engine.hold import Hold, Terms, now
+from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.keeper import Keeper
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.lifecycle import State
@@ -71,13 +72,13 @@ async def test_at_the_third_failed_heartbeat_the_attempt_is_abandoned_and_releas
     async with rig.serving():
         await gate.wait_entered()
         await rig.seen.wait("heartbeat", held=1)
-        begun = now()
+        begun = surroundings.now()
         rig.faults.plan("extend", before=StoreUnavailable("gone"), times=float("inf"))
         lost = await rig.seen.wait("lease_lost", job=job)
         assert lost.facts["why"] is Stop.ABANDONED
         until_lost = [notice.kind for notice in rig.seen.all[: rig.seen.all.index(lost)]]
         assert until_lost.count("heartbeat_failed") == 3
-        assert now() - begun < 30, "told before the lease can be given to another"
+        assert surroundings.now() - begun < 30, "told before the lease can be given to another"
         gate.open()
         settled = await rig.seen.wait("settled", job=job)
         assert told[0]
@@ -93,8 +94,8 @@ async def test_strikes_are_counted_at_the_pace_of_each_lease() -> None:
     task = rig.task(for_ever)
     jobs = [await rig.add(task) for _ in range(2)]
     timing = rig.settings.timing
-    long = Hold(await rig.job(jobs[0]), task, Terms.of(timing), now())
-    short = Hold(await rig.job(jobs[1]), task, Terms.of(timing, 40 * SECOND), now())
+    long = Hold(await rig.job(jobs[0]), task, Terms.of(timing), surroundings.now())
+    short = Hold(await rig.job(jobs[1]), task, Terms.of(timing, 40 * SECOND), surroundings.now())
     session = await rig.store.connect("default")
     keeper = Keeper(
         session,
@@ -110,12 +111,12 @@ async def test_strikes_are_counted_at_the_pace_of_each_lease() -> None:
     assert (long.missed, short.missed) == (0, 0), "beats that come early only carry progress"
     assert keeper.next_look() == pytest.approx(short.claimed + 10)
     for _ in range(3):
-        short.beat_due = now()
+        short.beat_due = surroundings.now()
         await keeper.beat()
     assert told == [(jobs[1], Stop.ABANDONED)]
     assert long.missed == 0
     assert keeper.next_look() == pytest.approx(long.claimed + 25)
-    long.trust_until = now()
+    long.trust_until = surroundings.now()
     keeper.give_up_untrusted()
     assert told[1:] == [(jobs[0], Stop.LEASE_LOST)]
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import lock_lease, lock_renewer
-from holdfast.engine import locks as locks_module
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
 from holdfast.engine.locks import Locks
@@ -28,7 +26,7 @@ def is_slow(holds: list[LockHold]) -> bool:
 async def acquire_slow(locks: Locks) -> None:
     """Takes a long lock whose first renewal is due now, and is waited for for ten seconds."""
     grant = await locks.acquire("slow", ttl=60)
-    grant._lease.beat_due = now()
+    grant._lease.beat_due = surroundings.now()
 
 
 async def test_a_grant_is_for_one_block() -> None:
@@ -86,8 +84,8 @@ async def test_a_body_is_cut_off_while_the_renewal_of_another_lock_hangs() -> No
 async def test_a_body_is_cut_off_soon_after_the_machine_woke_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time has passed by the clock that goes on during sleep, and none by that of timers."""
     slept = 0.0
-    for module in (lock_lease, lock_renewer, locks_module):
-        monkeypatch.setattr(module, "now", lambda: now() + slept)
+    now = surroundings.now
+    monkeypatch.setattr(surroundings, "now", lambda: now() + slept)
     async with rig() as (_, locks):
 
         async def hold() -> None:
@@ -149,14 +147,14 @@ async def test_a_grant_that_came_too_late_for_one_who_does_not_wait_is_given_bac
 
 
 def test_what_was_once_seen_as_lost_stays_lost_though_a_renewal_comes_after_all() -> None:
-    lease = LockLease(NAME, "ann", 1, SECOND, sent=now() - 2)
+    lease = LockLease(NAME, "ann", 1, SECOND, sent=surroundings.now() - 2)
     assert lease.lost
-    lease.extended(now())
+    lease.extended(surroundings.now())
     assert lease.lost
 
 
 def test_who_waits_for_the_loss_of_a_lock_that_is_over_need_not_be_told() -> None:
-    lease = LockLease(NAME, "ann", 1, SECOND, sent=now() - 2)
+    lease = LockLease(NAME, "ann", 1, SECOND, sent=surroundings.now() - 2)
     began = time.monotonic()
     assert lease.lost.wait(PATIENCE)
     assert time.monotonic() - began < PATIENCE / 2

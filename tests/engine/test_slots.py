@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.hold import Hold, Terms, now
+from holdfast.engine import surroundings
+from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.runner import Runner
 from holdfast.engine.slots import Slots
 from holdfast.engine.timers import Timers
@@ -46,7 +47,7 @@ class Bench:
         for field, value in record.items():
             setattr(job, field, value)
         job.token = 1
-        hold = Hold(job, task, Terms.of(self.rig.settings.timing), now())
+        hold = Hold(job, task, Terms.of(self.rig.settings.timing), surroundings.now())
         self.slots.buffer.append(hold)
         return hold
 
@@ -65,7 +66,7 @@ class Bench:
 async def test_a_job_is_not_started_after_trust_in_its_lease_has_ended() -> None:
     bench = Bench()
     hold = await bench.hold(bench.waiting, "late")
-    hold.trust_until = now()
+    hold.trust_until = surroundings.now()
     bench.slots.fill()
     assert [move.reason for move in bench.reported] == ["the lease ran out before the start"]
     assert bench.reported[0].path[-1] is State.SCHEDULED
@@ -78,7 +79,7 @@ async def test_nor_when_trust_ends_between_the_start_and_the_first_step(kind: st
     hold = await bench.hold(getattr(bench, kind), "late")
     hold.record.suspect = True
     bench.slots.fill()
-    hold.trust_until = now()
+    hold.trust_until = surroundings.now()
     bench.slots.start_recorded(hold)
     move = (await bench.reports(2))[1]
     assert not bench.started
@@ -90,7 +91,7 @@ async def test_nor_when_the_loop_was_blocked_before_the_first_step() -> None:
     bench = Bench()
     hold = await bench.hold(bench.waiting, "late")
     bench.slots.fill()
-    hold.trust_until = now()
+    hold.trust_until = surroundings.now()
     assert (await bench.reports(1))[0].reason == "lease lost"
     assert not bench.started
 

@@ -280,7 +280,7 @@ def test_what_is_handed_over_is_trusted_from_when_it_was_at_the_earliest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     times = iter([100.0, 160.0])
-    monkeypatch.setattr("holdfast.engine.standing.now", lambda: next(times))
+    monkeypatch.setattr("holdfast.engine.surroundings.now", lambda: next(times))
     taken: list[float] = []
     standing = Standing("w", lambda jobs, sent: taken.append(sent))
     tick = Tick(worker="w", seq=1, moves=[], want=WANT)
@@ -296,9 +296,8 @@ async def test_what_comes_with_an_answer_is_trusted_from_when_it_was_handed_over
     monkeypatch: pytest.MonkeyPatch, ago: int | None, sent: float
 ) -> None:
     rig = Rig()
-    times = iter([100.0, 160.0, 160.0])
-    monkeypatch.setattr("holdfast.engine.standing.now", lambda: next(times))
-    monkeypatch.setattr("holdfast.engine.exchange.now", lambda: 160.0)
+    moment = 100.0
+    monkeypatch.setattr("holdfast.engine.surroundings.now", lambda: moment)
 
     class Jobs:
         async def tick(self, tick: Tick) -> Ticked:
@@ -325,7 +324,8 @@ async def test_what_comes_with_an_answer_is_trusted_from_when_it_was_handed_over
         lambda hold, why: pytest.fail(why),
         lambda: None,
     )
-    assert (await exchange.send([], WANT)).sent == 160.0
+    assert (await exchange.send([], WANT)).sent == 100.0
+    moment = 160.0
     assert (await exchange.send([], WANT)).sent == sent
 
 

@@ -106,7 +106,7 @@ class Switch:
 def application(store: PartitionedStore, **settings: Any) -> Holdfast:
     """An application on a store that is made here."""
     app = Holdfast("partition://?a=memory://a", poll_seconds=0.05, **settings)
-    app._opening._opened = store  # pyright: ignore[reportPrivateUsage]  there is no URL for it
+    app._opening.opened.store = store  # pyright: ignore[reportPrivateUsage]  there is no URL for it
     return app
 
 

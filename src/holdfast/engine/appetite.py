@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.model.records import Ticked, Want
 from holdfast.model.settings import Settings
 from holdfast.model.strategy import Strategy
@@ -99,13 +99,13 @@ class Appetite:
         """
         if (want.limit and len(ticked.claimed) >= want.limit) or ticked.handed or ticked.next_due == 0:
             self.hungry = True
-        self._next_due = None if ticked.next_due is None else now() + ticked.next_due / SECOND
+        self._next_due = None if ticked.next_due is None else surroundings.now() + ticked.next_due / SECOND
 
     def pause(self) -> float:
         """How long to wait at most until it is time to ask again."""
         if self._next_due is None:
             return self._poll
-        return min(self._poll, max(0.0, self._next_due - now()))
+        return min(self._poll, max(0.0, self._next_due - surroundings.now()))
 
     def time_passed(self) -> None:
         """The pause is over: something may be due, and what was known of it is used up."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.ids import new_id
 from holdfast.model.errors import LeaseLost, VersionConflict
 from holdfast.model.events import EventRecord, NewEvent
@@ -43,7 +43,7 @@ class Bookmark:
         self._asked = 0.0
         self.subscriber = subscriber
         self.progress = Progress(offset=0)
-        self.saved = now()
+        self.saved = surroundings.now()
 
     @property
     def term(self) -> Term:
@@ -56,12 +56,12 @@ class Bookmark:
 
     def moment(self) -> int:
         """The store's now, as far as it is known here."""
-        return self.told_at + round((now() - self._asked) * SECOND)
+        return self.told_at + round((surroundings.now() - self._asked) * SECOND)
 
     async def load(self) -> bool:
         """Reads what is stored; whether anything is. LeaseLost if the store has lost what it had."""
         told = await self._schedules.get([record_name(self.subscriber.group, self.subscriber.topic)])
-        self.told_at, self._asked = told.now, now()
+        self.told_at, self._asked = told.now, surroundings.now()
         before, self._record = self._record, told.records[0] if told.records else None
         if self._record is None:
             return False
@@ -103,7 +103,7 @@ class Bookmark:
                 self._record = as_written(write)
                 self.progress = progress
                 self._stored = progress.offset
-                self.saved = now()
+                self.saved = surroundings.now()
                 return
             await self.load()
         raise VersionConflict(f"{self._term.lock} was changed by others {_TRIES} times in a row")

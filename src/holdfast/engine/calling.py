@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable
 from types import CoroutineType
 from typing import Any
 
+from holdfast.engine import surroundings
 from holdfast.engine.context import Context
 from holdfast.engine.delivery import Delivery
 from holdfast.model.outcome import Stop
@@ -97,7 +97,7 @@ def _in_thread(work: Callable[[], object], context: contextvars.Context) -> Endi
         if not loop.is_closed():
             loop.call_soon_threadsafe(tell, error)
 
-    threading.Thread(target=run, name="holdfast-event", daemon=True).start()
+    surroundings.start_thread(run, name="holdfast-event")
     return ended
 
 

@@ -9,11 +9,11 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
+from holdfast.engine import surroundings
 from holdfast.engine.bookmark import Bookmark, Change
 from holdfast.engine.candidate import pause_after
 from holdfast.engine.failures import one_line
 from holdfast.engine.handling import Handling
-from holdfast.engine.hold import now
 from holdfast.engine.tracing import relaying
 from holdfast.model.errors import LeaseLost, Undeliverable
 from holdfast.model.events import EventPage, EventRecord
@@ -127,7 +127,7 @@ class Consumer:
                 return True
             if self._is_stopping:
                 return False
-            if now() - bookmark.saved > SAVE_SECONDS:
+            if surroundings.now() - bookmark.saved > SAVE_SECONDS:
                 await self._save(bookmark)
             if len(bookmark.progress.waiting) >= MOST_WAITING:
                 self.handling.say("too many aggregates wait", "events_stand_still", waiting=MOST_WAITING)
@@ -179,7 +179,7 @@ class Consumer:
         """Hands a batch on; if that fails, the same again after a while."""
         found = await self._read(bookmark)
         events = [event for event in found if lane_of(event) not in bookmark.progress.waiting]
-        began = now()
+        began = surroundings.now()
         try:
             if events:
                 check_readable(events)
@@ -201,14 +201,14 @@ class Consumer:
         self._failed = 0
         if found:
             await bookmark.save(_passing(found[-1]))
-            self.handling.count(found[-1], now() - began, len(events))
+            self.handling.count(found[-1], surroundings.now() - began, len(events))
             if self._notices:
                 self._notices.tell("events_relayed", **self.handling.facts, count=len(events))
         return bool(found)
 
     async def _read(self, bookmark: Bookmark) -> list[EventRecord]:
         """What comes next; LeaseLost if the log is another one than it was."""
-        self._looked = now()
+        self._looked = surroundings.now()
         events, topic, progress = self._session.events, self.subscription.topic, bookmark.progress
         after = max(0, progress.offset - 1)
         while True:
@@ -235,11 +235,11 @@ class Consumer:
         retry_at = bookmark.progress.next_retry()
         if retry_at is not None:
             pause = min(pause, max(0.0, (retry_at - bookmark.moment()) / SECOND))
-        began = now()
+        began = surroundings.now()
         await self._wait(pause)
-        if now() - began < pause:
+        if surroundings.now() - began < pause:
             # Most wake-ups are not about events, and may come often.
-            await asyncio.sleep(max(0.0, self._looked + SOONEST - now()))
+            await asyncio.sleep(max(0.0, self._looked + SOONEST - surroundings.now()))
         if bookmark.progress.waiting:
             # An operator may have written to them.
             await bookmark.load()

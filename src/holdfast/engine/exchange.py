@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast.engine.hold import Hold, now
+from holdfast.engine import surroundings
+from holdfast.engine.hold import Hold
 from holdfast.engine.notices import Notices
 from holdfast.engine.outage import Outage, pauses
 from holdfast.engine.standing import Standing
@@ -82,7 +83,7 @@ class Exchange:
 
     @property
     def away_since(self) -> float | None:
-        """Since when the store does not answer, by `now`; None while it does."""
+        """Since when the store does not answer, by `surroundings.now`; None while it does."""
         return self._outage.since
 
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
@@ -96,7 +97,7 @@ class Exchange:
             if not reports:
                 raise
             log.exception("tick refused", extra={"fields": {"worker": self._worker, "moves": len(reports)}})
-            return Answer(*await self._settle(reports), None, now())
+            return Answer(*await self._settle(reports), None, surroundings.now())
         finally:
             self.is_busy = self.is_unsettled = False
 
@@ -128,7 +129,7 @@ class Exchange:
         waits = pauses()
         while True:
             if sent is None:
-                sent = now()
+                sent = surroundings.now()
             try:
                 async with asyncio.timeout(self._call_timeout) as self._waiting:
                     ticked = await self._jobs.tick(tick)

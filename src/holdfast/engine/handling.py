@@ -7,12 +7,12 @@ import logging
 import random
 from typing import Any
 
+from holdfast.engine import surroundings
 from holdfast.engine.bookmark import Bookmark, Change
 from holdfast.engine.calling import call
 from holdfast.engine.candidate import pause_after
 from holdfast.engine.delivery import Delivery
 from holdfast.engine.failures import failed
-from holdfast.engine.hold import now
 from holdfast.engine.notices import Notices
 from holdfast.engine.tracing import begun, ended, settled
 from holdfast.model.errors import LeaseLost, Undecodable, Undeliverable
@@ -73,9 +73,9 @@ class Handling:
     ) -> bool:
         event, failures = delivery.event, delivery.record.failures
         before = bookmark.progress.waiting.get(lane_of(event))
-        began = now()
+        began = surroundings.now()
         error = await call(self._subscription, delivery, self._state, self._settings.kill_seconds, context)
-        took = now() - began
+        took = surroundings.now() - began
         if delivery.span is not None:
             ended(delivery.span, self._outcome(error))
         if delivery.is_joined or delivery.was_refused:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Sequence
 
+from holdfast.engine import surroundings
 from holdfast.engine.candidacy import Candidacy
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.janitor import Janitor
 from holdfast.engine.keeper import Keeper
 from holdfast.engine.notices import Notices
@@ -63,11 +63,10 @@ class Heartbeat:
         self._serving: asyncio.Task[None] | None = None
         self._stopping = False
         self._nudged = False
-        self._thread = threading.Thread(target=self._main, name="holdfast-heartbeat", daemon=True)
 
     async def start(self) -> None:
         """Returns once the thread has its session; raises what kept it from getting one."""
-        self._thread.start()
+        surroundings.start_loop(self._serve, self._over, name="holdfast-heartbeat")
         await self._started
 
     @property
@@ -100,13 +99,8 @@ class Heartbeat:
         if loop is not None and wake is not None:
             _call(loop, wake.set)
 
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001  handed to the worker
-            _call(self._owner, self._ending, error)
-        else:
-            _call(self._owner, self._ending, None)
+    def _over(self, failure: BaseException | None) -> None:
+        _call(self._owner, self._ending, failure)
 
     def _ending(self, failure: BaseException | None) -> None:
         self._ended.set()
@@ -165,10 +159,10 @@ class Heartbeat:
                 limit = min(limit, last + SOONEST)
             wake.clear()
             try:
-                async with asyncio.timeout(max(0.0, limit - now())):
+                async with asyncio.timeout(max(0.0, limit - surroundings.now())):
                     await wake.wait()
             except TimeoutError:
-                last = now()
+                last = surroundings.now()
                 self._nudged = False
                 keeper.give_up_untrusted()
                 await keeper.beat()

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
+from holdfast.engine import surroundings
 from holdfast.engine.tracing import Span
 from holdfast.model.events import NewEvent
 from holdfast.model.outcome import Stop
 from holdfast.model.records import JobRecord, NewJob
 from holdfast.model.task import TaskDefinition
 from holdfast.model.timing import SECOND, Timing
-
-if sys.platform == "linux":
-    # Unlike the monotonic clock it goes on while the machine sleeps, as the store's clock does.
-    now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-else:
-    now = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +37,12 @@ class Terms:
 
 
 class Hold:
-    """One held lease, shared between the worker's loop and the heartbeat's thread. Times are those of `now`.
+    """One held lease, shared between the worker's loop and the heartbeat's thread.
 
-    `trust_until` is when this process must assume that the lease may be given to another; it counts from when
-    the call that got or extended the lease was sent. `stop` is set once, when the attempt is told to stop;
-    handlers see it through their context. `given_up` is set once the lease is no longer extended.
+    Times are those of `surroundings.now`. `trust_until` is when this process must assume that the lease may
+    be given to another; it counts from when the call that got or extended the lease was sent. `stop` is set
+    once, when the attempt is told to stop; handlers see it through their context. `given_up` is set once the
+    lease is no longer extended.
     """
 
     __slots__ = (
@@ -106,7 +98,7 @@ class Hold:
 
     def elapsed(self) -> int | None:
         """Microseconds since the handler started; None if it did not."""
-        return None if self.started is None else round((now() - self.started) * SECOND)
+        return None if self.started is None else round((surroundings.now() - self.started) * SECOND)
 
     def extended(self, sent: float) -> None:
         """Trusts the lease anew, from when the call that extended it was sent."""

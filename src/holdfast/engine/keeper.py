@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from holdfast.engine.hold import Hold, Terms, now
+from holdfast.engine import surroundings
+from holdfast.engine.hold import Hold, Terms
 from holdfast.engine.notices import Notices
 from holdfast.model.outcome import Stop
 from holdfast.model.records import Extension, Held
@@ -44,7 +45,7 @@ class Keeper:
         self._notices = notices
         self._holds = holds
         self._tell = tell
-        self._due = now() + self._terms.beat
+        self._due = surroundings.now() + self._terms.beat
         self.is_failing = False
 
     def next_look(self) -> float:
@@ -57,7 +58,7 @@ class Keeper:
         extensions = [self._extension(hold) for hold in holds]
         # As patient as the shortest lease allows, so that three strikes end before it does.
         patience = min([self._terms.patience, *(hold.terms.patience for hold in holds)])
-        sent = now()
+        sent = surroundings.now()
         try:
             async with asyncio.timeout(patience):
                 known, answers = await asyncio.gather(
@@ -77,7 +78,7 @@ class Keeper:
     def give_up_untrusted(self) -> None:
         """Gives up the leases that may have run out, whatever the store will say."""
         for hold in self._kept():
-            if hold.trust_until <= now():
+            if hold.trust_until <= surroundings.now():
                 self._give_up(hold, Stop.LEASE_LOST)
 
     def keys(self) -> set[tuple[str, int]]:
@@ -91,7 +92,7 @@ class Keeper:
         """True for an attempt that goes on after its timeout: its lease is left to expire."""
         if hold.timeout is None or hold.started is None or hold.ended:
             return False
-        return now() > hold.started + hold.timeout + self._kill_seconds
+        return surroundings.now() > hold.started + hold.timeout + self._kill_seconds
 
     def _extension(self, hold: Hold) -> Extension:
         dirty, hold.progress_dirty = hold.progress_dirty, False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from holdfast.engine import surroundings
 from holdfast.engine.forks import generation
-from holdfast.engine.hold import Terms, now
+from holdfast.engine.hold import Terms
 from holdfast.model.timing import SECOND
 
 
@@ -40,7 +41,7 @@ class Lost:
 class LockLease:
     """A lease, trusted until a little before its end, counted from when the call that got it was sent.
 
-    `tell` is called once, on any thread, when it is lost. Times are those of `now`.
+    `tell` is called once, on any thread, when it is lost. Times are those of `surroundings.now`.
     """
 
     def __init__(self, name: str, owner: str, token: int, ttl: int, sent: float) -> None:
@@ -52,7 +53,7 @@ class LockLease:
         self.terms = Terms(
             lease=length, trust=length - min(1.0, length / 20), beat=length / 3, patience=length / 6
         )
-        self.since = now()
+        self.since = surroundings.now()
         self.is_released = False
         self.lost = Lost(self._is_over)
         self.tell: Callable[[], None] | None = None
@@ -70,7 +71,7 @@ class LockLease:
 
     def missed(self) -> None:
         """Says that a renewal failed: the next one comes soon."""
-        self.beat_due = now() + self.terms.lease / 20
+        self.beat_due = surroundings.now() + self.terms.lease / 20
 
     def lose(self) -> None:
         self.lost.tell()
@@ -82,4 +83,4 @@ class LockLease:
         return {"lock": self.name, "token": self.token}
 
     def _is_over(self) -> bool:
-        return not self.is_released and (now() >= self.trust_until or not self.is_ours)
+        return not self.is_released and (surroundings.now() >= self.trust_until or not self.is_ours)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.lock_lease import LockLease
 from holdfast.engine.notices import Notices
 from holdfast.model.records import LockHold
@@ -38,9 +38,9 @@ class Renewer:
         self._connect = connect
         self._notices = notices
         self._guard = threading.Lock()
-        self._leases: set[LockLease] = set()
+        self._leases: dict[LockLease, None] = {}
         self._calls: dict[asyncio.Task[None], list[LockLease]] = {}
-        self._thread: threading.Thread | None = None
+        self._join: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
         self._connecting: asyncio.Task[Session] | None = None
@@ -51,11 +51,10 @@ class Renewer:
     def add(self, lease: LockLease) -> None:
         """Keeps the lease from now on. From any thread."""
         with self._guard:
-            self._leases.add(lease)
-            if self._thread is None:
+            self._leases[lease] = None
+            if self._join is None:
                 self._is_stopping = False
-                self._thread = threading.Thread(target=self._main, name="holdfast-locks", daemon=True)
-                self._thread.start()
+                self._join = surroundings.start_loop(self._serve, self._over, name="holdfast-locks")
             elif lease.beat_due < self._next:
                 self._poke()
 
@@ -63,7 +62,7 @@ class Renewer:
         """Keeps the lease no longer. If it is lost by then, that is told. From any thread."""
         with self._guard:
             was_kept = lease in self._leases
-            self._leases.discard(lease)
+            self._leases.pop(lease, None)
         if was_kept and lease.lost:
             log.error("lock lost", extra={"fields": lease.facts()})
             if self._notices:
@@ -74,8 +73,8 @@ class Renewer:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         with self._guard:
-            thread = self._thread
-            if thread is None:
+            join = self._join
+            if join is None:
                 return
             self._tell_end = lambda: loop.call_soon_threadsafe(ended.set)
             self._is_stopping = True
@@ -83,7 +82,7 @@ class Renewer:
         try:
             async with asyncio.timeout(PATIENCE):
                 await ended.wait()
-            thread.join()
+            join()
         except TimeoutError:
             log.warning("the renewal of locks does not end")
 
@@ -91,21 +90,18 @@ class Renewer:
         if self._loop is not None and self._wake is not None:
             self._loop.call_soon_threadsafe(self._wake.set)
 
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except Exception:
-            log.exception("locks are no longer renewed")
-        finally:
-            with self._guard:
-                left = list(self._leases)
-                self._thread = self._loop = self._wake = self._connecting = None
-                self._next = NEVER
-                tell_end, self._tell_end = self._tell_end, None
-            for lease in left:
-                self._lose(lease)
-            if tell_end is not None:
-                tell_end()
+    def _over(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            log.error("locks are no longer renewed", exc_info=failure)
+        with self._guard:
+            left = list(self._leases)
+            self._join = self._loop = self._wake = self._connecting = None
+            self._next = NEVER
+            tell_end, self._tell_end = self._tell_end, None
+        for lease in left:
+            self._lose(lease)
+        if tell_end is not None:
+            tell_end()
 
     async def _serve(self) -> None:
         wake = asyncio.Event()
@@ -144,7 +140,7 @@ class Renewer:
         for lease in [lease for lease in leases if lease.lost]:
             leases.remove(lease)
             self._lose(lease)
-        moment, under_way = now(), self._under_way()
+        moment, under_way = surroundings.now(), self._under_way()
         groups: defaultdict[int, list[LockLease]] = defaultdict(list)
         for lease in leases:
             if lease not in under_way and lease.beat_due - EARLY * lease.terms.beat <= moment:
@@ -172,10 +168,10 @@ class Renewer:
             LockHold(name=lease.name, owner=lease.owner, token=lease.token, ttl=lease.ttl) for lease in due
         ]
         try:
-            async with asyncio.timeout(min(due[0].terms.patience, first_end - now())):
+            async with asyncio.timeout(min(due[0].terms.patience, first_end - surroundings.now())):
                 # A connection that takes long is not begun anew each time.
                 session = await asyncio.shield(connecting)
-                sent = now()
+                sent = surroundings.now()
                 answers = list(zip(due, await session.locks.renew(holds), strict=True))
         except Exception as error:  # noqa: BLE001  whatever it was, the leases end if it lasts
             if connecting.done() and connecting.exception() is not None and self._connecting is connecting:
@@ -205,7 +201,8 @@ class Renewer:
 
 async def _wait(wake: asyncio.Event, until: float) -> None:
     try:
-        async with asyncio.timeout(None if until == NEVER else min(LONGEST_PAUSE, max(0.0, until - now()))):
+        left = max(0.0, until - surroundings.now())
+        async with asyncio.timeout(None if until == NEVER else min(LONGEST_PAUSE, left)):
             await wake.wait()
     except TimeoutError:
         pass

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import logging
 import random
-import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.identity import process_name
 from holdfast.engine.lock_grant import Grant
 from holdfast.engine.lock_lease import LockLease
@@ -62,16 +61,16 @@ class Locks:
         """
         name, length, most = check_lock_name(name), check_ttl(ttl), check_wait(wait)
         place = 0 if most == 0 else place_of(length)
-        owner = f"{holder or process_name()}/{secrets.token_hex(12)}"
+        owner = f"{holder or process_name()}/{surroundings.token_hex(12)}"
         wish = LockWish(name=name, owner=owner, ttl=length, place=place)
         asking = _Asking(self._store, wish)
-        began = now()
+        began = surroundings.now()
         try:
             lease = await self._wait(asking, None if most is None else began + most / SECOND)
         except BaseException:
             self._begin(asking.give_up())
             raise
-        waited = now() - began
+        waited = surroundings.now() - began
         if lease is None:
             if place or asking.is_granted:
                 await self._done(asking.give_up())
@@ -99,7 +98,7 @@ class Locks:
                 answer = await asking.ask()
                 if isinstance(answer, LockLease):
                     return answer
-                left = float("inf") if deadline is None else deadline - now()
+                left = float("inf") if deadline is None else deadline - surroundings.now()
                 if left <= 0:
                     return None
                 if stop is None:
@@ -123,7 +122,7 @@ class Locks:
             fields = {**lease.facts(), "error": str(error)}
             log.warning("lock not released; it expires", extra={"fields": fields})
         if self._notices and not lease.lost:
-            self._notices.tell("lock_released", **lease.facts(), held=now() - lease.since)
+            self._notices.tell("lock_released", **lease.facts(), held=surroundings.now() - lease.since)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Has it done, whatever becomes of the caller."""
@@ -155,7 +154,7 @@ class _Asking:
         """The lease; or after how many seconds to ask again."""
         wish = self._wish
         self._woken.clear()
-        sent = now()
+        sent = surroundings.now()
         self._call = self._loop.create_task(_acquire(self._store, wish))
         answer = await asyncio.shield(self._call)
         self.is_granted = answer.token is not None

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.notices import Notices
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
 
@@ -56,11 +56,11 @@ class Outage:
         self._notices = notices
         self._notice = notice
         self.since: float | None = None
-        """Since when it does not answer, by `now`; None while it does."""
+        """Since when it does not answer, by `surroundings.now`; None while it does."""
 
     def failed(self, error: Exception) -> None:
         if self.since is None:
-            self.since = now()
+            self.since = surroundings.now()
             fields = {"worker": self._worker, "error": str(error) or type(error).__name__}
             log.warning("store unreachable", extra={"fields": fields})
         if self._notices:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from holdfast.engine.hold import Hold, now
+from holdfast.engine import surroundings
+from holdfast.engine.hold import Hold
 from holdfast.engine.slots import Slots
 from holdfast.model.outcome import Outcome
 
@@ -136,7 +137,7 @@ class SharedSlots(Slots):
 
     @property
     def may_probe(self) -> bool:
-        return bool(self.running) or now() - self._probed > self._crew.poll_seconds
+        return bool(self.running) or surroundings.now() - self._probed > self._crew.poll_seconds
 
     @property
     def asked(self) -> int:
@@ -147,7 +148,7 @@ class SharedSlots(Slots):
         more = value > self._asked
         self._asked = value
         if more:
-            self._asked_at = now()
+            self._asked_at = surroundings.now()
             if self._crew.room_for(self) <= 0:
                 self._probed = self._asked_at
         else:
@@ -156,7 +157,7 @@ class SharedSlots(Slots):
     @property
     def spoken_for(self) -> int:
         """How many slots the jobs will take that wait here, or are being asked for."""
-        if not self._asked or now() - self._asked_at >= FRESH:
+        if not self._asked or surroundings.now() - self._asked_at >= FRESH:
             return self.waiting
         return self.waiting + self._asked
 
@@ -202,7 +203,7 @@ class SharedSlots(Slots):
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         if hold.started is not None:
-            self._crew.observe(now() - hold.started)
+            self._crew.observe(surroundings.now() - hold.started)
         super()._ended(hold, outcome)
         crew = self._crew
         if not self.buffer:

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
 
+from holdfast.engine import surroundings
 from holdfast.engine.appetite import Appetite
 from holdfast.engine.confirm import Confirmations
 from holdfast.engine.exchange import Exchange, GaveUp
 from holdfast.engine.forks import guarding
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.inbox import Inbox
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.notices import Notices
@@ -76,7 +77,7 @@ class Pump:
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
         self._reviewed = 0.0
-        self.heard = now()
+        self.heard = surroundings.now()
         self.is_stopping = False
         self._was_cut_off = False
         self._has_given_up = False
@@ -236,7 +237,7 @@ class Pump:
         if len(self._outbox) or self._second.is_busy or self._confirmations:
             return False
         if self.is_stopping:
-            return not slots.buffer and slots.running <= slots.stuck and not self._standing.is_to_end
+            return not slots.buffer and slots.running.keys() <= slots.stuck and not self._standing.is_to_end
         if not until_idle or self._appetite.hungry or not self._registration.holds:
             return False
         return len(self._ledger) <= len(slots.stuck)
@@ -250,7 +251,7 @@ class Pump:
         want = None
         if not self.is_stopping and (appetite.hungry or self._outbox):
             want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + slots.asked)
-        if now() - self._reviewed > REVIEW_SECONDS:
+        if surroundings.now() - self._reviewed > REVIEW_SECONDS:
             self._review()
         reports = self._outbox.take()
         is_silent = not reports and want is None and not self._standing.is_to_end
@@ -259,7 +260,7 @@ class Pump:
             return
         if want is None and slots.buffer and not self.is_stopping:
             want = appetite.look()
-        sent = now()
+        sent = surroundings.now()
         limit = 0 if want is None else want.limit
         slots.asked += limit
         try:
@@ -267,7 +268,7 @@ class Pump:
         finally:
             slots.asked -= limit
             self._outbox.settle(reports)
-        ticked = now()
+        ticked = surroundings.now()
         ends = [move.elapsed for _, move in reports if move.outcome is not None]
         appetite.observe([elapsed for elapsed in ends if elapsed is not None], ticked - sent)
         self._inbox.put(answer)
@@ -290,7 +291,7 @@ class Pump:
 
     def _review(self) -> None:
         """Shows long attempts as running, and gives back what has waited too long for a slot."""
-        self._reviewed = now()
+        self._reviewed = surroundings.now()
         before = self._reviewed - REVIEW_SECONDS
         for hold in self.slots.running:
             if (
@@ -306,7 +307,9 @@ class Pump:
 
     def _wants_to_listen(self) -> bool:
         """With all slots taken there is nothing to say or to ask, but somebody may want a job cancelled."""
-        return self._appetite.hungry and bool(self._ledger) and now() - self.heard > REVIEW_SECONDS
+        return (
+            self._appetite.hungry and bool(self._ledger) and surroundings.now() - self.heard > REVIEW_SECONDS
+        )
 
     def _report(self, hold: Hold, move: Move) -> None:
         self._outbox.put(hold, move)

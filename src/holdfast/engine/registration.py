@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.model.records import WorkerRecord
 from holdfast.model.settings import Settings
 from holdfast.model.timing import SECOND
@@ -44,6 +44,6 @@ class Registration:
             log.warning("cannot register", extra={"fields": fields})
             return False
         # A store that forgets at once is asked again at the next poll, not all the time.
-        self.holds = now() - self._renewed > self._settings.poll_seconds
-        self._renewed = now()
+        self.holds = surroundings.now() - self._renewed > self._settings.poll_seconds
+        self._renewed = surroundings.now()
         return True

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.engine import surroundings
 from holdfast.engine.context import Context, JobLink
 from holdfast.engine.failures import committed_result, encoded_result, failed, one_line
 from holdfast.engine.forks import end_copy, generation
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.ids import new_id, new_id_beside
 from holdfast.engine.notices import Notices
 from holdfast.engine.tracing import made
@@ -123,7 +124,7 @@ class Runner:
     async def run(self, hold: Hold, args: list[Any], kwargs: dict[str, Any], ended: Ended) -> None:
         """Runs an async handler, unless it must not start any more, and tells its outcome."""
         outcome: Outcome
-        if hold.stop is not None or hold.trust_until <= now():
+        if hold.stop is not None or hold.trust_until <= surroundings.now():
             outcome = stopped(hold, hold.stop or Stop.LEASE_LOST)
         else:
             before = generation()
@@ -136,7 +137,7 @@ class Runner:
 
     def run_blocking(self, hold: Hold, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
         """The same for a blocking handler, on whatever thread this is called."""
-        if hold.stop is not None or hold.trust_until <= now():
+        if hold.stop is not None or hold.trust_until <= surroundings.now():
             return stopped(hold, hold.stop or Stop.LEASE_LOST)
         before = generation()
         try:

@@ -8,7 +8,7 @@ import logging
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.engine.ids import new_id
 from holdfast.engine.notices import Notices
 from holdfast.engine.tracing import Tracer, unharmed
@@ -59,7 +59,7 @@ class Scheduler:
         """Fires in time, again and again, until cancelled. LeaseLost if the term is over."""
         while True:
             self.woken.clear()
-            began = now()
+            began = surroundings.now()
             pause = await self.turn(term)
             await self._rest(began, pause)
 
@@ -90,7 +90,7 @@ class Scheduler:
 
     def _decided(self, told: Schedules) -> list[ScheduleWrite]:
         """What to write of those that are due: the first of them, if all are too much for once."""
-        began = now()
+        began = surroundings.now()
         writes: list[ScheduleWrite] = []
         size = 0
         for record in told.records:
@@ -100,7 +100,7 @@ class Scheduler:
             writes.append(write)
             size += len(write.definition) + sum(BESIDE + len(job.payload) for job in write.jobs)
             size += sum(BESIDE + len(event.data) for event in write.events)
-            if size >= LARGEST or now() - began > LONGEST_THOUGHT:
+            if size >= LARGEST or surroundings.now() - began > LONGEST_THOUGHT:
                 break
         return writes
 
@@ -169,7 +169,7 @@ class Scheduler:
                 await self.woken.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(max(0.0, min(pause, began + SOONEST - now())))
+        await asyncio.sleep(max(0.0, min(pause, began + SOONEST - surroundings.now())))
 
 
 def _traced(tracer: Tracer, write: ScheduleWrite) -> ScheduleWrite:

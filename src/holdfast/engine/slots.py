@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.engine import surroundings
 from holdfast.engine.failures import failed, one_line
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.processes import Processes
 from holdfast.engine.runner import Runner
 from holdfast.engine.threads import Threads
@@ -50,7 +51,8 @@ class Slots:
         self.room_made: Callable[[], None] = _nothing
         """Called when there is room though nothing of these slots has ended."""
         self.buffer: deque[Hold] = deque()
-        self.running: set[Hold] = set()
+        self.running: dict[Hold, None] = {}
+        """Those that have a slot, in the order in which they got it."""
         self.stuck: set[Hold] = set()
         self._runner = runner
         self._kill_seconds = kill_seconds
@@ -118,7 +120,7 @@ class Slots:
 
     def _take_next(self) -> None:
         hold = self.buffer.popleft()
-        moment = now()
+        moment = surroundings.now()
         if hold.stop is not None:
             self._report(hold, self._after_stop(hold, hold.stop))
         elif hold.trust_until <= moment:
@@ -140,7 +142,7 @@ class Slots:
         hold.start_recorded = True
         if hold is not self._suspect or hold.started is not None or hold.ended:
             return
-        moment = now()
+        moment = surroundings.now()
         if hold.stop is None and hold.trust_until > moment:
             self._start(hold, moment)
         else:
@@ -193,7 +195,7 @@ class Slots:
         self._deadlines.clear()
         self._threads.close()
         await self._processes.close()
-        if tasks := [hold.task for hold in self.running - self.stuck if hold.task is not None]:
+        if tasks := [hold.task for hold in self.running if hold not in self.stuck and hold.task is not None]:
             await asyncio.wait(tasks, timeout=self._kill_seconds)
         for hold in self.running:
             if hold.task is not None:
@@ -211,12 +213,12 @@ class Slots:
             self.buffer.append(hold)
             return
         self._suspect = hold
-        self.running.add(hold)
+        self.running[hold] = None
         self._report(hold, follow.start(hold.record, 0))
 
     def _start(self, hold: Hold, moment: float) -> None:
         hold.started = moment
-        self.running.add(hold)
+        self.running[hold] = None
         try:
             self._launch(hold)
         except Undecodable as error:
@@ -265,7 +267,7 @@ class Slots:
 
     def _leave(self, hold: Hold) -> None:
         hold.ended = True
-        self.running.discard(hold)
+        self.running.pop(hold, None)
         self.stuck.discard(hold)
         if hold is self._suspect:
             self._suspect = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from holdfast.engine.hold import now
+from holdfast.engine import surroundings
 from holdfast.model.records import Handed, JobRecord, Tick, Ticked
 from holdfast.model.timing import SECOND
 
@@ -48,7 +48,7 @@ class Standing:
             return left
         tick.stood, self._seq = self._seq, None
         if tick.want is not None and tick.want.stands:
-            self._seq, self._left = tick.seq, now()
+            self._seq, self._left = tick.seq, surroundings.now()
             self._is_answered, self._early = False, None
         return left
 
@@ -83,4 +83,4 @@ class Standing:
             return
         if handed.claimed:
             self._seq = None
-        self._take(handed.claimed, min(now(), self._left + handed.after / SECOND))
+        self._take(handed.claimed, min(surroundings.now(), self._left + handed.after / SECOND))

@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from typing import NoReturn
 
+from holdfast.engine import surroundings
 from holdfast.engine.account import Account
-from holdfast.engine.hold import now
 from holdfast.engine.pump import Pump
 from holdfast.model.report import WorkerReport, encode_report
 from holdfast.model.settings import Settings
@@ -51,6 +51,6 @@ def stands(pump: Pump | None, account: Account, concurrency: int) -> WorkerRepor
         stuck=len(slots.stuck),
         waiting=len(slots.buffer),
         claiming=pump.is_claiming,
-        oldest_run=max(0.0, now() - min(begun)) if begun else None,
+        oldest_run=max(0.0, surroundings.now() - min(begun)) if begun else None,
         by_queue=account.reports(),
     )

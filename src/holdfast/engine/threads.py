@@ -1,19 +1,15 @@
-"""Blocking handlers, in daemon threads of our own.
-
-Daemon, because a thread cannot be killed and must not keep a stopped process alive. A thread that never ends
-keeps its slot; the worker shows it.
-"""
+"""Blocking handlers, on threads. One that never ends keeps its slot; the worker shows it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any
 
+from holdfast.engine import surroundings
+from holdfast.engine.apart import Helping
 from holdfast.engine.hold import Hold
 from holdfast.engine.runner import Ended
 from holdfast.model.outcome import Outcome
@@ -29,11 +25,9 @@ class Threads:
         self._run = run
         self._ended = ended
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._hands: Helping[Work] = surroundings.make_hands(self._serve, name="holdfast-task")
         self._outcomes: deque[tuple[Hold, Outcome]] = deque()
         self._told = False
-        self._size: int = 0
-        self._busy: int = 0
 
     def submit(
         self, context: contextvars.Context, hold: Hold, args: list[Any], kwargs: dict[str, Any]
@@ -42,37 +36,27 @@ class Threads:
 
         A fresh context, so that what one handler binds is not seen by the next one on its thread.
         """
-        if self._busy == self._size:
-            name = f"holdfast-task-{self._size + 1}"
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
-            self._size += 1
-        self._busy += 1
-        self._queue.put((context, (hold, args, kwargs)))
+        self._hands.put((context, (hold, args, kwargs)))
 
     def close(self) -> None:
         """Ends the idle threads; a busy one ends after its handler."""
-        for _ in range(self._size):
-            self._queue.put(None)
+        self._hands.close()
 
-    def _serve(self) -> None:
-        while True:
-            work = self._queue.get()
-            if work is None:
-                return
-            context, call = work
-            outcome = context.run(self._run, *call)
-            self._outcomes.append((call[0], outcome))
-            del work, context, call, outcome
-            if not self._told:
-                self._told = True
-                try:
-                    self._loop.call_soon_threadsafe(self._tell)
-                except RuntimeError:
-                    return  # The loop is closed: the process is ending, and the lease will expire.
+    def _serve(self, work: Work) -> bool:
+        context, call = work
+        outcome = context.run(self._run, *call)
+        self._outcomes.append((call[0], outcome))
+        if not self._told:
+            self._told = True
+            try:
+                self._loop.call_soon_threadsafe(self._tell)
+            except RuntimeError:
+                return False  # The loop is closed: the process is ending, and the lease will expire.
+        return True
 
     def _tell(self) -> None:
         self._told = False
         while self._outcomes:
             hold, outcome = self._outcomes.popleft()
-            self._busy -= 1
+            self._hands.is_free()
             self._ended(hold, outcome)

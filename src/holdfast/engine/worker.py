@@ -13,10 +13,11 @@ from typing import Any, Self
 
 import msgspec
 
+from holdfast.engine import surroundings
 from holdfast.engine.account import Account
 from holdfast.engine.consumers import Consumers
 from holdfast.engine.heartbeat import Heartbeat
-from holdfast.engine.hold import Hold, now
+from holdfast.engine.hold import Hold
 from holdfast.engine.identity import worker_record
 from holdfast.engine.ledger import Ledger, Results
 from holdfast.engine.limits import declare
@@ -116,7 +117,7 @@ class Worker:
         return judge(self._vitals(), self._settings.health_limit_seconds + self._settings.poll_seconds)
 
     def _vitals(self) -> Vitals:
-        pump, outage, moment = self._pump, self._outage, now()
+        pump, outage, moment = self._pump, self._outage, surroundings.now()
         if pump is None:
             away = None if outage is None or outage.since is None else moment - outage.since
             ended: Phase = "failed" if self.exit_code == FAILED else "stopped"

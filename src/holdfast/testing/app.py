@@ -66,13 +66,13 @@ class Testing:
     def __init__(self, app: Application, opening: Opening, start: datetime | None = None) -> None:
         self.clock = ManualClock(None if start is None else instant(start, "start"))
         self._app = app
-        self._opening = opening
+        self.opening = opening
         self._store: Store = MemoryStore(self.clock)
 
     def __enter__(self) -> Self:
         plans = self._app.declared
-        self._store = self._opening.sealed(MemoryStore(self.clock))
-        self._opening.use(self._store)
+        self._store = self.opening.sealed(MemoryStore(self.clock))
+        self.opening.use(self._store)
         for plan in plans:
             self._read(Schedules(self._session).declare(plan))
         return self
@@ -80,20 +80,20 @@ class Testing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._opening.background.close()
-        self._opening.use(None)
+        self.opening.background.close()
+        self.opening.use(None)
 
     async def __aenter__(self) -> Self:
         self.__enter__()
-        await self._opening.enter()
+        await self.opening.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._opening.leave()
-        await asyncio.to_thread(self._opening.background.close)
-        self._opening.use(None)
+        await self.opening.leave()
+        await asyncio.to_thread(self.opening.background.close)
+        self.opening.use(None)
 
     @property
     def now(self) -> datetime:
@@ -118,7 +118,7 @@ class Testing:
 
     def drain_sync(self) -> None:
         """The same for blocking tests."""
-        self._opening.background.run("testing.drain", lambda _: self.drain())
+        self.opening.background.run("testing.drain", lambda _: self.drain())
 
     def jobs(self, task: Enqueued | None = None, *, queue: str | None = None) -> list[Job[Any]]:
         """All jobs, whatever became of them, oldest first."""

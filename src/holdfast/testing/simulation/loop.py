@@ -1,0 +1,213 @@
+"""An event loop in simulated time: one for each simulated thread."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
+from contextvars import Context, copy_context
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulation.process import SimulatedProcess
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+RESOLUTION = 1e-9
+SHARE_OF_BREAKS = 0.2
+"""How often a loop that has more to do lets others come first."""
+
+LONGEST_STEP = 1e-4
+"""How many seconds one turn of a loop may take; of two that are ready, either may come first."""
+
+
+class SimulatedHandle(asyncio.TimerHandle):
+    """A callback that is to come. Made often, so it makes as little as it can."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when: float
+    ):
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._when = when
+        self.is_over = False
+
+    def cancel(self) -> None:
+        self.is_over = True
+
+    def cancelled(self) -> bool:
+        return self.is_over
+
+    def when(self) -> float:
+        return self._when
+
+    def run(self) -> None:
+        self._context.run(self._callback, *self._args)
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Takes turns with the other loops of the universe. Times are those of its process's clock."""
+
+    def __init__(self, process: SimulatedProcess) -> None:
+        self.process = process
+        self._universe = process.universe
+        self._ready: deque[SimulatedHandle] = deque()
+        self._timers: list[tuple[float, int, SimulatedHandle]] = []
+        self._order = count()
+        self._next = float("inf")
+        self._in_turn = False
+        self._is_closed = False
+        self.stalled_until = 0.0
+
+    def __repr__(self) -> str:
+        return f"<SimulatedLoop of {self.process.name}>"
+
+    def turn(self) -> None:
+        """Calls what is due now, as a real loop does, with the other loops standing still."""
+        universe = self._universe
+        if self._next > universe.now:
+            return  # A later turn was asked for instead.
+        self._next = float("inf")
+        process = self.process
+        if process.is_dead:
+            return
+        asleep = max(process.paused_until, self.stalled_until)
+        if asleep > universe.now:
+            self._come(asleep + universe.chance.random() * LONGEST_STEP)
+            return
+        timers = self._timers
+        limit = process.clock() + RESOLUTION
+        while timers and timers[0][0] <= limit:
+            handle = heapq.heappop(timers)[2]
+            if not handle.is_over:
+                self._ready.append(handle)
+        universe.enter(process, self)
+        self._in_turn = True
+        while self._ready and not process.is_dead:
+            self._run_ready()
+            if universe.chance.random() < SHARE_OF_BREAKS:
+                break
+        self._in_turn = False
+        self._arrange()
+
+    def _run_ready(self) -> None:
+        """Calls what is ready now, and nothing that becomes so thereby."""
+        ready, process = self._ready, self.process
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.is_over:
+                continue
+            try:
+                handle.run()
+            except Exception as error:  # noqa: BLE001  told, as a real loop does
+                self.call_exception_handler({"message": "a callback failed", "exception": error})
+            if process.steps_left is not None:
+                process.steps_left -= 1
+                if process.steps_left <= 0:
+                    process.kill()
+            if process.is_dead:
+                return
+
+    def _arrange(self) -> None:
+        """Asks for the next turn."""
+        if self._ready:
+            self._come(self._universe.now + self._universe.chance.random() * LONGEST_STEP)
+            return
+        timers = self._timers
+        while timers and timers[0][2].is_over:
+            heapq.heappop(timers)
+        if timers:
+            self._come(self.process.moment(timers[0][0]))
+
+    def _come(self, when: float) -> None:
+        if when < self._next:
+            self._next = max(when, self._universe.now)
+            self._universe.at(self._next, self.turn)
+
+    def time(self) -> float:
+        return self.process.clock()
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> SimulatedHandle:
+        if self._is_closed:
+            raise RuntimeError("the event loop is closed")
+        handle = SimulatedHandle(callback, args, context, 0.0)
+        self._ready.append(handle)
+        if not self._in_turn and self._next > self._universe.now + LONGEST_STEP:
+            self._come(self._universe.now + self._universe.chance.random() * LONGEST_STEP)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> SimulatedHandle:
+        return self.call_at(self.process.clock() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> SimulatedHandle:
+        if self._is_closed:
+            raise RuntimeError("the event loop is closed")
+        handle = SimulatedHandle(callback, args, context, when)
+        heapq.heappush(self._timers, (when, next(self._order), handle))
+        if not self._in_turn and self._timers[0][2] is handle:
+            self._come(self.process.moment(when))
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        return asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
+
+    def stall(self, seconds: float) -> None:
+        """Blocks this loop, and no other of its process."""
+        self.stalled_until = max(self.stalled_until, self._universe.now + seconds)
+
+    def is_running(self) -> bool:
+        return not self._is_closed
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self._universe.complain(self.process, context)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Refuses: a thread of its own would not keep to simulated time."""
+        raise NotImplementedError(
+            "a thread of user code cannot be simulated; a handler that is a plain `def` can"
+        )

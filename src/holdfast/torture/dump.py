@@ -119,7 +119,8 @@ class Dump(msgspec.Struct, kw_only=True):
 
     `ledger_tasks` are the tasks whose every success writes one ledger row. `settled_after` counts from the
     calm to the last job's end, in real time; None if it never came. `canary` is a secret that no log may
-    show.
+    show. `floors` says what must have happened how often for a clean result to count: a name of a fault, or
+    jobs, stale writes, unknown outcomes, take-overs, leader changes, lost replies.
     """
 
     store: Store
@@ -134,6 +135,7 @@ class Dump(msgspec.Struct, kw_only=True):
     stats: dict[str, int] = {}
     settled_after: int | None = None
     canary: str = ""
+    floors: dict[str, int] = {}
     seed: int | None = None
     commit: str = ""
 

@@ -9,17 +9,21 @@ from tests.torture.world import LEASE, STORE_AHEAD, World
 
 def complete_twice(world: World) -> None:
     job, attempt = ended(world, "success")
-    world.write("worker-9-1", job.finished or 0, _accepted(job.id, attempt.token + 1, "success"))
+    world.write(
+        "worker-9-1", (job.finished or 0) - STORE_AHEAD, _accepted(job.id, attempt.token + 1, "success")
+    )
 
 
 def complete_what_is_cancelled(world: World) -> None:
     job, attempt = ended(world, "cancelled")
-    world.write("worker-9-1", job.finished or 0, _accepted(job.id, attempt.token + 1, "success"))
+    world.write(
+        "worker-9-1", (job.finished or 0) - STORE_AHEAD, _accepted(job.id, attempt.token + 1, "success")
+    )
 
 
 def end_one_attempt_two_ways(world: World) -> None:
     job, attempt = ended(world, "success")
-    world.write("worker-9-1", job.finished or 0, _accepted(job.id, attempt.token, "lost"))
+    world.write("worker-9-1", (job.finished or 0) - STORE_AHEAD, _accepted(job.id, attempt.token, "lost"))
 
 
 def show_success_without_an_attempt(world: World) -> None:

@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.torture.checker.case import read_case
 from holdfast.torture.checker.judging import Judgement, judge
-from holdfast.torture.checker.violation import Exhibit
 from holdfast.torture.history import Unreadable
 
 CODES = {"passed": 0, "violated": 1, "vacuous": 3}
@@ -40,7 +39,7 @@ def tell(judgement: Judgement) -> list[str]:
         lines.append(f"{ruling.name:<4} {ruling.violations:>6}  {ruling.title}")
         for finding in ruling.findings:
             lines.append(f"             {finding.sentence}")
-            lines += [f"               {_told(exhibit)}" for exhibit in finding.evidence]
+            lines += [f"               {exhibit}" for exhibit in finding.evidence]
     lines += [
         f"too few {floor.name}: {floor.reached} of {floor.least}"
         for floor in judgement.floors
@@ -48,10 +47,6 @@ def tell(judgement: Judgement) -> list[str]:
     ]
     lines.append(msgspec.json.encode(judgement.figures).decode())
     return lines
-
-
-def _told(exhibit: Exhibit) -> str:
-    return exhibit.text if exhibit.file is None else f"{exhibit.file}:{exhibit.line}: {exhibit.text}"
 
 
 if __name__ == "__main__":

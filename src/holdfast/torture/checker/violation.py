@@ -27,6 +27,10 @@ class Exhibit(msgspec.Struct, frozen=True):
     file: str | None = None
     line: int | None = None
 
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return self.text if place is None else f"{place}: {self.text}"
+
 
 class Finding(msgspec.Struct, frozen=True):
     """A violation with its evidence as people read it."""

@@ -34,6 +34,7 @@ from holdfast.cli.scheduler import scheduler
 from holdfast.cli.schedules import schedules
 from holdfast.cli.sequences import sequences
 from holdfast.cli.top.command import top
+from holdfast.cli.torture import torture
 from holdfast.cli.web import token, web
 from holdfast.cli.worker import worker
 from holdfast.model.errors import (
@@ -122,6 +123,7 @@ for command in (
     stats,
     top,
     token,
+    torture,
     web,
     why,
     worker,

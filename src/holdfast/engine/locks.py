@@ -174,6 +174,8 @@ class _Asking:
         if self._call is None:
             return
         await asyncio.wait([self._call])
+        if not self._call.cancelled():
+            self._call.exception()  # heard of by nobody else, if the caller was cut off: asyncio would complain
         try:
             await self._store.release(self._wish.name, self._wish.owner, None)
         except StoreError as error:

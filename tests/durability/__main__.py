@@ -4,15 +4,16 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 
-from tests.durability import postgres_faults, power, redis_faults
+from tests.durability import postgres_faults, redis_faults, redis_power, sqlite_power
 from tests.durability.options import Options
 from tests.durability.tally import Line
 
 MEASURES: dict[str, Callable[[Options], Iterator[Line]]] = {
-    "sqlite": power.measure,
+    "sqlite": sqlite_power.measure,
     "postgres": postgres_faults.measure,
-    "redis": redis_faults.measure,
+    "redis": lambda options: chain(redis_power.measure(options), redis_faults.measure(options)),
 }
 HEAD = ["store", "fault", "trials", "acknowledged", "missing", "longest tail, ms", "inconsistent"]
 

@@ -1,7 +1,7 @@
 """A disk that lost power: what may be left of files whose last writes were not synced."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 from tests.durability.recording import Record
 
-HERE = "."
-"""The folder itself, whose sync makes names last."""
-
 
 class Loss(StrEnum):
     """What happens to writes that were not synced."""
 
     NOTHING = "nothing is lost"
     ALL = "all are lost"
+    TAIL = "the last are lost"
     SOME = "some are lost"
     TORN = "some of their sectors are lost"
     MIXED = "some of their sectors are lost, the others overtake each other"
@@ -49,8 +47,8 @@ class Write(NamedTuple):
 class File:
     """The content that lasts, and the writes that may not."""
 
-    def __init__(self) -> None:
-        self.lasting = bytearray()
+    def __init__(self, content: bytes = b"") -> None:
+        self.lasting = bytearray(content)
         self.pending: list[Write] = []
         self._settled = 0
 
@@ -92,6 +90,8 @@ def _left(pending: list[Write], loss: Loss, draw: random.Random) -> Iterable[Wri
     pieces = pending
     if loss is not Loss.SOME:
         pieces = [piece for write in pending for piece in write.pieces(sector)]
+    if loss is Loss.TAIL:
+        return pieces[: draw.randint(0, len(pieces))]
     left = [piece for piece in pieces if draw.random() < share]
     if loss is Loss.MIXED:
         draw.shuffle(left)
@@ -106,12 +106,15 @@ class Naming(NamedTuple):
 
 
 class Disk:
-    """The files of a folder, as a recording fills them. `honest` is whether a sync does what it says."""
+    """The files of a folder, as a recording fills them. `honest` is whether a sync does what it says.
 
-    def __init__(self, *, honest: bool = True) -> None:
+    `files` are there, and last, from the beginning.
+    """
+
+    def __init__(self, files: Mapping[str, bytes] | None = None, *, honest: bool = True) -> None:
         self._honest = honest
-        self._names: dict[str, File] = {}
-        self._lasting: dict[str, File] = {}
+        self._names = {name: File(content) for name, content in (files or {}).items()}
+        self._lasting = dict(self._names)
         self._pending: list[Naming] = []
         self._named = 0
         self._begun: dict[int, tuple[File | None, int]] = {}
@@ -162,7 +165,7 @@ class Disk:
             self._names[name] = file
 
     def _begin(self, record: Record) -> None:
-        file = None if record.name == HERE else self._names[record.name]
+        file = self._names.get(record.name)  # or it is a folder
         reached = self._named + len(self._pending) if file is None else file.position
         self._begun[record.number] = (file, reached)
 
@@ -184,6 +187,6 @@ class Disk:
 
 def fill(folder: Path, files: dict[str, bytes]) -> None:
     """Writes an image of the disk."""
-    folder.mkdir(parents=True)
     for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

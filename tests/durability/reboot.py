@@ -14,8 +14,7 @@ from tests.durability.acknowledged import Acknowledged
 from tests.durability.aftermath import Aftermath, examine
 from tests.durability.program import app
 
-_BEHIND = 3600 * 1_000_000_000
-"""So far behind is the wall clock of the machine that has started again, in nanoseconds."""
+HOUR = 3600.0
 
 
 class Passed:
@@ -32,19 +31,19 @@ class Passed:
 
 
 @contextmanager
-def another_boot() -> Iterator[Passed]:
-    """As if the machine had been started anew, and did not know the time."""
+def another_boot(behind: float) -> Iterator[Passed]:
+    """As if the machine had been started anew, with a wall clock that is so many seconds behind."""
     passed, wall = Passed(), time.time_ns
     with (
         patch.object(clock, "boot_clock", lambda: (passed, "another boot")),
-        patch.object(time, "time_ns", lambda: wall() - _BEHIND),
+        patch.object(time, "time_ns", lambda: wall() - round(behind * 1e9)),
     ):
         yield passed
 
 
-def reopen(file: Path, known: Acknowledged) -> Aftermath:
-    """Opens what is left and examines it."""
-    with another_boot() as passed:
+def reopen(file: Path, known: Acknowledged, behind: float) -> Aftermath:
+    """Opens what is left and examines it, with a wall clock that is so many seconds behind."""
+    with another_boot(behind) as passed:
         try:
             return asyncio.run(_examine(file, known, passed))
         except (HoldfastError, sqlite3.Error) as error:

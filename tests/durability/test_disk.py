@@ -2,7 +2,7 @@
 
 import random
 
-from tests.durability.disk import HERE, Disk, Loss, Write
+from tests.durability.disk import Disk, Loss, Write
 from tests.durability.recording import Record
 
 
@@ -18,7 +18,7 @@ def remains(disk: Disk, loss: Loss) -> list[dict[str, bytes]]:
 
 
 MADE = [("c", "a", 0, b""), ("w", "a", 0, b"old!"), ("b", "a", 1, b""), ("s", "a", 1, b"")]
-NAMED = [("b", HERE, 2, b""), ("s", HERE, 2, b"")]
+NAMED = [("b", ".", 2, b""), ("s", ".", 2, b"")]
 
 
 def test_a_name_lasts_only_when_its_folder_was_synced() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -28,6 +29,8 @@ FASTER_ON_A_NAMED_SERVER = 10
 """One that compiles procedures for each session takes seconds to begin with."""
 
 PATIENCE = 60
+
+_seqs = count(1)
 
 
 class Place(NamedTuple):
@@ -129,6 +132,18 @@ async def outcomes(app: Holdfast, job: Job[Any]) -> list[str]:
 
 async def claim_and_crash(app: Holdfast, worker: str, lease: int) -> JobRecord:
     """A worker that starts the job that is due, and is never heard of again."""
+    record, held = await _claim_and_start(app, worker, lease)
+    assert held is Held.HELD
+    return record
+
+
+async def claim_and_crash_soon(app: Holdfast, worker: str, lease: int) -> bool:
+    """The same with a lease so short that it may end before the start; whether it did not."""
+    _, held = await _claim_and_start(app, worker, lease)
+    return held is Held.HELD
+
+
+async def _claim_and_start(app: Holdfast, worker: str, lease: int) -> tuple[JobRecord, Held]:
     session = app.client.session
     tasks = app.registry.names
     await session.fleet.register(
@@ -136,10 +151,11 @@ async def claim_and_crash(app: Holdfast, worker: str, lease: int) -> JobRecord:
         60 * SECOND,
     )
     want = Want(queues=("default",), tasks=tasks, limit=1, lease=lease)
-    [record] = (await session.jobs.tick(Tick(worker=worker, seq=1, moves=[], want=want))).claimed
+    seq = next(_seqs)
+    [record] = (await session.jobs.tick(Tick(worker=worker, seq=seq, moves=[], want=want))).claimed
     extension = Extension(job=record.id, token=record.token, lease=lease, elapsed=0)
-    assert await session.jobs.extend(worker, [extension]) == [Held.HELD]
-    return record
+    [held] = await session.jobs.extend(worker, [extension])
+    return record, held
 
 
 def has_due(schedule: ScheduleInfo | None) -> bool:

@@ -34,7 +34,7 @@ from tests.chaos.waiting import until_async
 from tests.engine.faulty import Faults, FaultyStore
 from tests.engine.rig import Seen
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 CRASHES = 12  # many more than the losses that other presets allow
 

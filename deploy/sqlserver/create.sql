@@ -24,6 +24,9 @@ GO
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 1) SET NOEXEC ON;
 GO
 
+BEGIN TRANSACTION;
+GO
+
 -- Live jobs stand in job, finished ones in done: a state names one table. What changes while a job is leased stands in lease,
 -- so that a job's own row is written by its claim and by its end and by nothing between them: a transaction that will end the
 -- attempt never meets a heartbeat.
@@ -285,11 +288,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (1, '0001_tables', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0002_flow_tables
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 2) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- A namespace stands here once a limit was put there that can hold jobs back, or a job was added that waits for others or its
@@ -397,11 +406,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (2, '0002_flow_tables', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0003_adding
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 3) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- The namespace's number; makes it if there is none.
@@ -753,11 +768,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (3, '0003_adding', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0004_moving
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 4) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Whether a move that no longer applies is a repeat; a late one is remembered as superseded.
@@ -1034,11 +1055,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (4, '0004_moving', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0005_moves
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 5) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Notes that the jobs of #gone ended, where something may have waited for that.
@@ -1251,11 +1278,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (5, '0005_moves', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0006_ticking
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 6) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Enters a call that may end or claim jobs: takes the flow lock, shared where nothing is held back, alone where something may
@@ -1449,11 +1482,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (6, '0006_ticking', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0007_changing
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 7) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Prolongs leases; each job is asked for once. Gives for each, by n, whether it is held, held and asked to stop, or lost. Asks
@@ -1844,11 +1883,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (7, '0007_changing', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0008_gates
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 8) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- What holds jobs back beside their due time. Where a namespace stands in flowing, whoever claims jobs, or settles what ended,
@@ -2084,11 +2129,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (8, '0008_gates', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0009_settling
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 9) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Frees the job whose turn it is in a sequence. Passes over what somebody has: whoever is freed too early meets the claim.
@@ -2268,11 +2319,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (9, '0009_settling', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0010_entering
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 10) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Makes sure that a fair key stands in a queue, and keeps others who add jobs of it waiting.
@@ -2436,11 +2493,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (10, '0010_entering', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0011_claiming
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 11) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- The gate that does not let a job through now; null if none holds it back.
@@ -2643,11 +2706,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (11, '0011_claiming', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0012_limits
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 12) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Marks the gates that a limit concerns, to be looked at by the next tick.
@@ -2904,11 +2973,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (12, '0012_limits', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0013_fleet
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 13) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Makes a worker known, or replaces what it said.
@@ -3022,11 +3097,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (13, '0013_fleet', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0014_locks
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 14) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Named locks: who holds each, under which token, until when, and the mark of where. A row that has ended says nothing, and is
@@ -3274,11 +3355,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (14, '0014_locks', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0015_schedules
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 15) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Recurring work. mark: of the last write. look_at: when to look at it. job: the one that it fired last; with waits it is to
@@ -3616,11 +3703,17 @@ GO
 INSERT INTO holdfast.step (version, name, min_client) VALUES (15, '0015_schedules', 1);
 GO
 
+COMMIT TRANSACTION;
+GO
+
 SET NOEXEC OFF;
 GO
 
 -- 0016_events
 IF EXISTS (SELECT 1 FROM holdfast.step AS s WHERE s.version = 16) SET NOEXEC ON;
+GO
+
+BEGIN TRANSACTION;
 GO
 
 -- Events that have no position yet, in the order of n. Whoever appends one only adds a row and waits for nobody: that the
@@ -3938,6 +4031,9 @@ END
 GO
 
 INSERT INTO holdfast.step (version, name, min_client) VALUES (16, '0016_events', 1);
+GO
+
+COMMIT TRANSACTION;
 GO
 
 SET NOEXEC OFF;

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -17,6 +18,7 @@ from holdfast.model.timing import EPOCH, SECOND
 from holdfast.store import Store
 from holdfast.stores import open_store
 from tests.engine.faulty import Faults, FaultySession, FaultyStore
+from tests.mssql.warm import warm
 from tests.servers.ltdl import provide_ltdl
 
 SQLSERVER = "HOLDFAST_TEST_SQLSERVER"
@@ -25,9 +27,11 @@ FASTER = 40
 """Two minutes are three seconds: long enough for a busy machine to answer in an eighth of it."""
 
 FASTER_ON_A_NAMED_SERVER = 10
-"""One that compiles procedures for each session takes seconds to begin with."""
+"""It may be far away, or busy."""
 
 PATIENCE = 60
+
+_seqs = count(1)
 
 
 class Place(NamedTuple):
@@ -63,6 +67,8 @@ async def place_on(store: str, request: pytest.FixtureRequest, folder: Path) -> 
     if opened.migrations is not None:
         await opened.migrations.apply()
     await opened.close()
+    if store == "sqlserver":
+        await warm(place.url)
     return place
 
 
@@ -129,6 +135,18 @@ async def outcomes(app: Holdfast, job: Job[Any]) -> list[str]:
 
 async def claim_and_crash(app: Holdfast, worker: str, lease: int) -> JobRecord:
     """A worker that starts the job that is due, and is never heard of again."""
+    record, held = await _claim_and_start(app, worker, lease)
+    assert held is Held.HELD
+    return record
+
+
+async def claim_and_crash_soon(app: Holdfast, worker: str, lease: int) -> bool:
+    """The same with a lease so short that it may end before the start; whether it did not."""
+    _, held = await _claim_and_start(app, worker, lease)
+    return held is Held.HELD
+
+
+async def _claim_and_start(app: Holdfast, worker: str, lease: int) -> tuple[JobRecord, Held]:
     session = app.client.session
     tasks = app.registry.names
     await session.fleet.register(
@@ -136,10 +154,11 @@ async def claim_and_crash(app: Holdfast, worker: str, lease: int) -> JobRecord:
         60 * SECOND,
     )
     want = Want(queues=("default",), tasks=tasks, limit=1, lease=lease)
-    [record] = (await session.jobs.tick(Tick(worker=worker, seq=1, moves=[], want=want))).claimed
+    seq = next(_seqs)
+    [record] = (await session.jobs.tick(Tick(worker=worker, seq=seq, moves=[], want=want))).claimed
     extension = Extension(job=record.id, token=record.token, lease=lease, elapsed=0)
-    assert await session.jobs.extend(worker, [extension]) == [Held.HELD]
-    return record
+    [held] = await session.jobs.extend(worker, [extension])
+    return record, held
 
 
 def has_due(schedule: ScheduleInfo | None) -> bool:

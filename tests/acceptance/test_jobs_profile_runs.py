@@ -24,7 +24,7 @@ from tests.acceptance.jobs_profile import (
 from tests.chaos.waiting import until, until_async
 from tests.engine.rig import Seen
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(params=STORES)

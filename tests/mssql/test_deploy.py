@@ -71,6 +71,18 @@ def test_what_was_applied_is_passed_over() -> None:
         assert is_on or not makes, part[:100]
 
 
+def test_a_run_that_is_cut_short_leaves_no_step_half_done() -> None:
+    """`sqlcmd -b` leaves at the first error, and the server then rolls back what is not committed."""
+    parts = batches_of(script("create.sql"))
+    guards = [place for place, part in enumerate(parts) if part.endswith("SET NOEXEC ON;")]
+    ends = [place for place, part in enumerate(parts) if part == "SET NOEXEC OFF;"]
+    for guard, end, step in zip(guards, ends, steps(), strict=True):
+        begin, *inside, note, commit = parts[guard + 1 : end]
+        assert (begin, commit) == ("BEGIN TRANSACTION;", "COMMIT TRANSACTION;")
+        assert tuple(inside) == step.batches
+        assert note == step.note
+
+
 def test_the_seed_is_t_sql_that_calls_what_is_there() -> None:
     [seed] = batches_of(script("seed.sql"))
     assert unparsable(seed) == ()

@@ -112,7 +112,10 @@ class MssqlMigrations:
         return [step.name for step in await self._on_connection(apply, writes=True)]
 
     def as_sql(self) -> str:
-        """All steps as a script for `sqlcmd`, safe to run again: what was applied is passed over."""
+        """All steps as a script for `sqlcmd`, safe to run again: what was applied is passed over.
+
+        Each is a transaction, so that a run that was cut short leaves none half done.
+        """
         address = self._address
         parts = [
             _SETTINGS,
@@ -121,8 +124,8 @@ class MssqlMigrations:
         ]
         for step in steps():
             parts.append(f"-- {step.name}\n{rendered(_UNLESS.format(version=step.version), address)}")
-            parts += [rendered(batch, address) for batch in step.batches]
-            parts.append(f"{rendered(step.note, address)}\nGO\n\nSET NOEXEC OFF;")
+            inside = [rendered(batch, address) for batch in (*step.batches, step.note)]
+            parts += ["BEGIN TRANSACTION;", *inside, "COMMIT TRANSACTION;", "SET NOEXEC OFF;"]
         return "\nGO\n\n".join([*parts, ""])
 
     def roles_as_sql(self, prefix: str) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import gc
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.model.errors import BlockingCallOnLoop
 from holdfast.model.timing import Seconds, seconds
 from holdfast.testing.simulation.faults import Faults
-from holdfast.testing.simulation.simulation import Scenario, Simulation
+from holdfast.testing.simulation.simulation import Check, Scenario, Simulation
 
 if TYPE_CHECKING:
     from holdfast.app import Holdfast
 
 DAY = 86_400.0
 MOST_SHOWN = 8
-
-Check = Callable[[Simulation], None]
 
 
 class SimulationFailed(AssertionError):
@@ -63,6 +62,7 @@ def simulate(
     Raises SimulationFailed for the first seed that shows a fault. Nothing else may use Holdfast in this
     process meanwhile.
     """
+    _check_place()
     summary = Summary()
     for seed in range(seeds) if isinstance(seeds, int) else seeds:
         if before is not None:
@@ -74,10 +74,8 @@ def simulate(
             faults=Faults() if faults is None else faults,
             storm=None if storm is None else seconds(storm),
         )
-        simulation.run(scenario, patience=seconds(patience))
+        simulation.run(scenario, patience=seconds(patience), check=check)
         found = simulation.faults_found
-        if not found and check is not None:
-            found = _objections(check, simulation)
         if found:
             raise SimulationFailed(seed, found, simulation.trace.lines())
         summary.seeds += 1
@@ -86,9 +84,9 @@ def simulate(
     return summary
 
 
-def _objections(check: Check, simulation: Simulation) -> list[str]:
+def _check_place() -> None:
     try:
-        check(simulation)
-    except AssertionError as error:
-        return [f"the check failed: {error}" if str(error) else "the check failed"]
-    return []
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise BlockingCallOnLoop("simulate has event loops of its own; call it from a plain function")

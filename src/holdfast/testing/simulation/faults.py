@@ -83,7 +83,11 @@ class Misfortune:
         self._simulation.stop(victim, self._universe.chance.choice((0.0, self._lease / 4, None)))
 
     def _pauses(self, victim: SimulatedProcess) -> None:
-        victim.pause(self._length())
+        """At once, or with one of its next calls in its hands."""
+        if self._universe.chance.random() < 0.5:
+            victim.pause(self._length())
+        else:
+            victim.pauses_at = int(2 ** (self._universe.chance.random() * 5)), self._length()
 
     def _stalls(self, victim: SimulatedProcess) -> None:
         victim.main.stall(self._length())

@@ -101,6 +101,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Calls what is ready now, and nothing that becomes so thereby."""
         ready, process = self._ready, self.process
         for _ in range(len(ready)):
+            if not ready:
+                return  # The loop was closed.
             handle = ready.popleft()
             if handle.is_over:
                 continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -36,6 +35,8 @@ class SimulatedProcess:
         """Whether the store always answers it at once."""
         self.calls_left: int | None = None
         """After how many more calls to the store it dies; None: it does not."""
+        self.pauses_at: tuple[int, float] | None = None
+        """After how many more calls it stands still, with the last of them in its hands, and for how long."""
         self.steps_left: int | None = None
         """The same for steps of its code."""
         self.on_death: Callable[[], None] | None = None
@@ -107,8 +108,14 @@ class SimulatedProcess:
         """Takes apart what is left of it, once the simulation is over."""
         self.is_dead = True
         for loop in self._loops:
-            for task in asyncio.all_tasks(loop):
-                _take_apart(task)
+            self.universe.enter(self, loop)
+            for _ in range(MOST_CLOSES):
+                # To take one apart may begin another.
+                left = asyncio.all_tasks(loop)
+                for task in left:
+                    _take_apart(task)
+                if not left:
+                    break
             loop.close()
 
 
@@ -124,5 +131,5 @@ def _take_apart(task: asyncio.Task[Any]) -> None:
     for _ in range(MOST_CLOSES):
         with contextlib.suppress(Exception):  # from code that should never have run any more
             coroutine.close()
-            return
-    sys.stderr.write(f"simulation: {task!r} cannot be ended\n")
+            break
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001  documented for just this

@@ -8,7 +8,7 @@ from random import Random
 from holdfast.model.lifecycle import State
 from holdfast.testing.simulation.faults import Faults
 from holdfast.testing.simulation.simulation import Simulation
-from holdfast.testing.simulation.workload import Client, World, make_app
+from holdfast.testing.simulation.workload import LONGEST_LEASE, Client, World, make_app
 
 STORM = 6.0
 """For how many leases faults befall the workers."""
@@ -30,10 +30,10 @@ class Result:
     lines: list[str]
 
 
-def run_seed(seed: int) -> Result:
-    """Runs the workload under this seed."""
+def run_seed(seed: int, most_lease: float = LONGEST_LEASE) -> Result:
+    """Runs the workload under this seed, with leases of at most so many seconds."""
     drawn = Random(seed)
-    app = make_app(drawn)
+    app = make_app(drawn, most_lease)
     world: World = app.state
     lease = app.settings.lease_seconds
     simulation = Simulation(app, seed, workers=drawn.choice((1, 2, 3)), faults=Faults(), storm=STORM * lease)

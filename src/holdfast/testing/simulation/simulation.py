@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 import sys
 import warnings
@@ -36,6 +37,7 @@ PAGE = 1_000
 LONGEST_ABSENCE = 0.5
 """After how many leases, at most, another worker comes in the place of one that ended."""
 
+Check = Callable[["Simulation"], None]
 Scenario = Callable[["Simulation"], Awaitable[None]]
 
 
@@ -59,7 +61,8 @@ class Simulation:
         self._storm = 5 * self._lease if storm is None else storm
         self._faults = faults
         patience = app.settings.timing.call_timeout / SECOND
-        drawn = Weather.drawn(universe.chance, slowness=3 * patience, silence=10 * patience)
+        slowness = universe.chance.choice((3 * patience, 1.5 * self._lease))
+        drawn = Weather.drawn(universe.chance, slowness=slowness, silence=10 * patience)
         self.weather = drawn if faults.calls else Weather()
         self.workers: list[SimulatedProcess] = []
         self.misfortune = Misfortune(self, faults, self._lease)
@@ -104,8 +107,10 @@ class Simulation:
         if worker is not None:
             process.main.call_soon(worker.stop, grace)
 
-    def run(self, *scenarios: Scenario, patience: float, are_spared: bool = True) -> None:
-        """Runs it to the end; AssertionError if it did not go as it must."""
+    def run(
+        self, *scenarios: Scenario, patience: float, check: Check | None = None, are_spared: bool = True
+    ) -> None:
+        """Runs it to the end; `faults_found` tells whether it went as it must."""
         with self._taking_the_place_of_the_world():
             for _ in range(self._size):
                 self._hire()
@@ -121,6 +126,8 @@ class Simulation:
                 for line in settling.left():
                     self.oracle.object_to(line)
             self.oracle.compare(self.records())
+            if check is not None and not self.faults_found:
+                self._ask(check)
             self.process_seconds = sum(process.lived for process in self.universe.processes)
 
     def records(self) -> list[JobRecord]:
@@ -136,6 +143,12 @@ class Simulation:
         """What was not as it must be."""
         failures = [f"the scenario failed: {error!r}" for error in self._failures]
         return [*self.oracle.objections, *self.universe.complaints, *failures]
+
+    def _ask(self, check: Check) -> None:
+        try:
+            check(self)
+        except AssertionError as error:
+            self.oracle.objections.append(f"the check failed: {error}" if str(error) else "the check failed")
 
     def _session(self) -> Session:
         session: Session = answered(self.store.connect(self.app.settings.namespace))
@@ -191,7 +204,7 @@ class Simulation:
         self.misfortune.is_over = True
         self.weather.clear_up()
         for process in self.universe.processes:
-            process.steps_left = process.calls_left = None
+            process.steps_left = process.calls_left = process.pauses_at = None
             if not process.is_dead:
                 process.resume()
 
@@ -218,8 +231,8 @@ class Simulation:
                 try:
                     yield
                 finally:
-                    self.universe.end()
                     _bury(self.universe)
+                    self.universe.end()
         finally:
             if was_enabled:
                 gc.enable()
@@ -236,8 +249,9 @@ class Simulation:
 
 def _bury(universe: Universe) -> None:
     """Takes all processes apart; what their code says to that is of no interest."""
-    hook = sys.unraisablehook
+    hook, level = sys.unraisablehook, logging.root.manager.disable
     sys.unraisablehook = _ignore
+    logging.disable(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -246,6 +260,7 @@ def _bury(universe: Universe) -> None:
             gc.collect(1)
     finally:
         sys.unraisablehook = hook
+        logging.disable(level)
 
 
 def _ignore(unraisable: object) -> None:

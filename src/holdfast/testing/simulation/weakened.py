@@ -9,11 +9,9 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from holdfast.engine.janitor import Janitor
 from holdfast.model.records import Extension, Held, JobRecord, LockHold, Move, Tick, Ticked, Verdict
 from holdfast.stores.memory import claims, jobs, moves
 from holdfast.stores.memory.claims import Claim
-from holdfast.stores.memory.events import EventShelf
 from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.locks import LockShelf
 from holdfast.stores.memory.schedules import MemorySchedules
@@ -50,7 +48,7 @@ def _any_time(shelf: Shelf, worker: str, move: Move, now: int) -> Verdict:
 
 def _revive(self: MemoryJobs, worker: str, extension: Extension, now: int) -> Held:
     """A lease that has ended is prolonged, as long as nobody has taken the job."""
-    record = self._shelf.jobs.get(extension.job)  # noqa: SLF001
+    record = self._shelf.jobs.get(extension.job)
     if record is not None and record.lease_until is not None and record.token == extension.token:
         record.lease_until = max(record.lease_until, now + 1)
     return _extend(self, worker, extension, now)
@@ -65,14 +63,14 @@ def _same_token(self: Claim, record: JobRecord) -> None:
 
 def _renew_for_ever(self: LockShelf, hold: LockHold, now: int) -> bool:
     """A lock that has ended is renewed, as long as nobody has taken it."""
-    state = self._locks.get(hold.name)  # noqa: SLF001
+    state = self._locks.get(hold.name)
     if state is None or (state.owner, state.token) != (hold.owner, hold.token):
         return False
     state.until = now + hold.ttl
     return True
 
 
-async def _write_without_term(self: MemorySchedules, writes: Any, term: object = None) -> Any:
+async def _write_without_term(self: MemorySchedules, writes: Any, _: object = None) -> Any:
     """Whoever believes to lead writes."""
     return await _write(self, writes, None)
 

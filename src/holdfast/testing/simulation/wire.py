@@ -42,6 +42,11 @@ class Wire:
 
         if process.calls_left is not None:
             await self._count_down(process, carry_out)
+        if process.pauses_at is not None:
+            count, length = process.pauses_at
+            process.pauses_at = (count - 1, length) if count > 1 else None
+            if count <= 1:
+                return await self._freeze(process, carry_out, length)
         if weather.away and weather.is_away(process, universe.now):
             return await self._lost_on_the_way()
         drawn = universe.chance.random()
@@ -62,6 +67,13 @@ class Wire:
                 self.weather.latency, lambda: self._arrive(carry_out, answer, 0.0, False, True)
             )
         await _for_ever()
+
+    async def _freeze(self, process: SimulatedProcess, carry_out: Callable[[], Any], length: float) -> Any:
+        """Has the process stand still when it has decided to call, and the call come after that."""
+        process.pause(length)
+        answer = asyncio.get_running_loop().create_future()
+        self.universe.after(length, lambda: self._arrive(carry_out, answer, 0.0, False, False))
+        return await answer
 
     async def _lost_on_the_way(self) -> Any:
         chance = self.universe.chance

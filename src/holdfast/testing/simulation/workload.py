@@ -19,6 +19,8 @@ from holdfast.model.recurrence import every
 from holdfast.model.retry import Exponential
 from holdfast.testing.simulation.simulation import Simulation
 
+LEASES = (2.0, 20.0, 120.0, 900.0)
+LONGEST_LEASE = max(LEASES)
 GROUPS = ("books", "mails")
 AGGREGATES = ("ann", "bob", "cy")
 TASKS = ("work", "block", "fail", "die", "outstay", "spread", "guard", "queue")
@@ -58,9 +60,9 @@ class World:
         self.handled[line] = max(self.handled[line], event.version)
 
 
-def make_app(simulated: random.Random) -> Holdfast:
+def make_app(simulated: random.Random, most_lease: float) -> Holdfast:
     """The application, with settings and timing drawn by chance."""
-    lease = simulated.choice((2.0, 20.0, 120.0, 900.0))
+    lease = simulated.choice([each for each in LEASES if each <= most_lease])
     world = World()
     app = Holdfast(
         "memory://",
@@ -76,12 +78,13 @@ def make_app(simulated: random.Random) -> Holdfast:
         batch=simulated.choice((3, 500)),
     )
     retry = Exponential(simulated.choice((1, 20)), base=lease / 50, factor=2, cap=lease)
-    _add_tasks(app, lease, retry)
-    _add_groups(app, lease, retry)
+    _add_plain_tasks(app, lease, retry)
+    _add_other_tasks(app, lease, retry)
+    _add_groups(app, lease)
     return app
 
 
-def _add_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
+def _add_plain_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
     @app.task(retry=retry)
     async def work(ctx: Context[World], length: float) -> str:
         await asyncio.sleep(length)
@@ -92,6 +95,7 @@ def _add_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
 
     @app.task(retry=retry)
     def block(ctx: Context[World], length: float) -> str:
+        ctx.progress(length / lease)
         ctx.state.finished(ctx)
         return ctx.job.id
 
@@ -117,6 +121,8 @@ def _add_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
         ctx.state.finished(ctx)
         return ctx.job.id
 
+
+def _add_other_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
     @app.task(retry=retry)
     async def spread(ctx: Context[World], length: float) -> str:
         for name in AGGREGATES:
@@ -140,6 +146,7 @@ def _add_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
 
     @app.task(retry=retry, sequence_by="line")
     async def queue(ctx: Context[World], line: str, length: float) -> str:
+        ctx.progress(0.1, line)
         await asyncio.sleep(length)
         ctx.state.finished(ctx)
         return ctx.job.id
@@ -151,7 +158,7 @@ def _add_tasks(app: Holdfast, lease: float, retry: Exponential) -> None:
         return ctx.job.id
 
 
-def _add_groups(app: Holdfast, lease: float, retry: Exponential) -> None:
+def _add_groups(app: Holdfast, lease: float) -> None:
     world: World = app.state
     lasting = Exponential(1_000, base=lease / 50, factor=1, cap=lease)
 

@@ -1,6 +1,6 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs durability simulate clean
+.PHONY: help setup check fix test demo bench proofs simulate torture durability clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,11 +44,14 @@ bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the ra
 proofs: $(DEV_STAMP) ## Search the models of the protocols whole (needs spin and gcc)
 	@$(BIN)/python -m proofs
 
-durability: $(DEV_STAMP) ## Measure what each store keeps when power or its server is lost (about ten minutes)
-	@$(BIN)/python -m tests.durability $(ARGS)
-
 simulate: $(DEV_STAMP) ## Look for a seed that breaks a promise; ARGS="--seeds 5000"
 	@$(BIN)/python -m holdfast.testing.simulation $(ARGS)
+
+torture: $(DEV_STAMP) ## Kill, freeze and cut off processes at work for two minutes; ARGS="--store postgresql:"
+	@$(BIN)/holdfast torture --jobs 30000 --seconds 120 $(ARGS)
+
+durability: $(DEV_STAMP) ## Measure what each store keeps when power or its server is lost (about ten minutes)
+	@$(BIN)/python -m tests.durability $(ARGS)
 
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -175,7 +175,7 @@ class _Asking:
             return
         await asyncio.wait([self._call])
         if not self._call.cancelled():
-            self._call.exception()  # heard of by nobody else, if the caller was cut off: asyncio would complain
+            self._call.exception()  # if the caller was cut off nobody else hears of it, and asyncio complains
         try:
             await self._store.release(self._wish.name, self._wish.owner, None)
         except StoreError as error:

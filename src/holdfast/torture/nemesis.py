@@ -1,14 +1,14 @@
-"""Carries out the faults of a plan, and writes down each one: when it began, whom it struck, when it ended."""
+"""Carries out the faults of a plan, and writes down when each one began and ended, and whom it struck."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from holdfast.app import Holdfast
 from holdfast.model.errors import StoreError
@@ -35,7 +35,7 @@ PARTITIONS: Final = (0.5, 2 * LEASE)
 STARTING: Final = 0.05
 """The share of strikes that may meet a process that has done nothing yet."""
 HOLDS_FILE: Final = 0.1
-"""Of the freezes that would hold up everybody, because the process has the store's write lock, so many stay."""
+"""Of the freezes that would hold up everybody, because the process has the store's write lock, so many."""
 
 
 class Nemesis:
@@ -58,7 +58,7 @@ class Nemesis:
         self._app = app
         self._recorder = recorder
         self._tell = tell
-        self._kinds: dict[str, Callable[[Strike], Awaitable[None]]] = {
+        self._kinds: dict[str, Callable[[Strike], Coroutine[Any, Any, None]]] = {
             "kill": self._kill,
             "freeze": self._freeze,
             "terminate": self._terminate,
@@ -124,7 +124,7 @@ class Nemesis:
         )
 
     def _victim(self, draw: random.Random, *roles: Role) -> Member | None:
-        """Somebody who is not frozen, and seldom one who is still starting: else a slow machine does no work."""
+        """One who is not frozen, and seldom one who is still starting: slow machines would do no work."""
         free = [each for each in self._crew.of(*roles) if each.part.name not in self._frozen]
         if draw.random() >= STARTING:
             free = [each for each in free if self._crew.is_at_work(each)]
@@ -213,9 +213,9 @@ class Nemesis:
         gate = self._arena.gates.of(member.part.name)
         way = draw.choice(("asking", "answering")) if strike.name == "one way" else "both"
         seconds = draw.uniform(*PARTITIONS)
-        async with self._told(strike, member.who, seconds=seconds, way=way):
-            async with _fault(gate, strike.name, way, draw):
-                await asyncio.sleep(seconds)
+        telling = self._told(strike, member.who, seconds=seconds, way=way)
+        async with telling, _fault(gate, strike.name, way, draw):
+            await asyncio.sleep(seconds)
 
     async def _cut_backends(self, strike: Strike) -> None:
         try:

@@ -52,11 +52,16 @@ def try_out(mutant: Mutant, store: str, out: Path, *, jobs: int, seconds: int, s
     return Trial(mutant, broken, sentence, time.monotonic() - began)
 
 
+def path_of_mutants() -> str:
+    """Where Python finds `sitecustomize`, and that what it needs."""
+    return os.pathsep.join([str(ROOT / "tests" / "torture" / "mutants"), str(ROOT)])
+
+
 def run_campaign(mutant: Mutant, store: str, out: Path, *, jobs: int, seconds: int, seed: int) -> None:
     """Has its folder filled; raises with what it printed if that has no dump in the end."""
     environ = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "torture" / "mutants"), str(ROOT)]),
+        "PYTHONPATH": path_of_mutants(),
         MUTANT: mutant.name,
     }
     options = ["--store", store, "--jobs", str(jobs), "--seconds", str(seconds), "--seed", str(seed)]

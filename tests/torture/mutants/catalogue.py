@@ -39,7 +39,7 @@ _ALL = (
         "a report is taken from whoever holds the job, whatever its token",
         seam.take_holders_report,
         ("I2", "I4"),
-        crew="workers=1,producers=2",
+        crew="workers=2,producers=2",
     ),
     Mutant(
         "token-reused",

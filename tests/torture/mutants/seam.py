@@ -15,6 +15,7 @@ from holdfast.model.records import Added, JobRecord, Move, NewJob, Query, Tick, 
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.redis.store import RedisStore
 from holdfast.stores.sqlite.store import SqliteStore
+from tests.torture.mutants.workload import outlive_leases
 
 REAPING = 0.4
 """Seconds between the two steps of a reaper that is not atomic."""
@@ -44,6 +45,7 @@ def take_any_report() -> None:
 
 
 def take_holders_report() -> None:
+    outlive_leases()
     _take_reports(lambda record, worker: record.worker == worker)
 
 

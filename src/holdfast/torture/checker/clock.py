@@ -8,7 +8,7 @@ from statistics import median_high
 from holdfast.torture.checker.case import Case
 
 SLACK = 1_000_000
-"""How far a stamp may lie ahead: looks at the two clocks are off by the time that an answer takes at least."""
+"""How far a stamp may lie ahead: the two clocks are compared only to within the time of an answer."""
 ENOUGH = 10
 """So many answers to a process tell how long they take at least."""
 

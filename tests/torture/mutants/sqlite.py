@@ -43,14 +43,15 @@ def _rewrite(*changes: tuple[str, str]) -> None:
 def reuse_tokens() -> None:
     """Tokens only count up, and a replayed job begins at nought."""
     _rewrite(CLAIM)
-    rewrite: Any = editing.rewrite
+    module: Any = editing
+    rewrite = module.rewrite
 
     def forgetful(tx: Any, records: Any, *, were_finished: bool) -> None:
         rewrite(tx, records, were_finished=were_finished)
         for record in records if were_finished else ():
             tx.run_statement(statements.unnamed(FORGET), {"id": record.id})
 
-    editing.rewrite = forgetful
+    module.rewrite = forgetful
 
 
 def revive_leases() -> None:

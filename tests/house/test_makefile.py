@@ -6,7 +6,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = "help setup check fix test demo bench proofs simulate torture durability clean".split()
+VERBS = [
+    "help",
+    "setup",
+    "check",
+    "fix",
+    "test",
+    "demo",
+    "bench",
+    "proofs",
+    "simulate",
+    "torture",
+    "durability",
+    "clean",
+]
 
 
 def run_make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:

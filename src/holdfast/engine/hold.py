@@ -100,6 +100,10 @@ class Hold:
         """Microseconds since the handler started; None if it did not."""
         return None if self.started is None else round((surroundings.now() - self.started) * SECOND)
 
+    def runs_unseen_since(self, moment: float) -> bool:
+        """Whether it started before the moment, and the store has not been told."""
+        return self.started is not None and self.started < moment and not self.start_recorded
+
     def extended(self, sent: float) -> None:
         """Trusts the lease anew, from when the call that extended it was sent."""
         self.missed = 0

@@ -294,12 +294,7 @@ class Pump:
         self._reviewed = surroundings.now()
         before = self._reviewed - REVIEW_SECONDS
         for hold in self.slots.running:
-            if (
-                hold.started is not None
-                and hold.started < before
-                and not hold.start_recorded
-                and not self._outbox.is_starting(hold)
-            ):
+            if hold.runs_unseen_since(before) and not self._outbox.is_starting(hold):
                 self._outbox.put(hold, start(hold.record, hold.elapsed() or 0))
         oldest = self._reviewed - self._settings.prefetch_seconds
         if any(hold.claimed <= oldest for hold in self.slots.buffer):

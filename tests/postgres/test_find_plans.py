@@ -45,8 +45,8 @@ async def test_no_list_sorts_or_reads_all_jobs(postgres_database: str) -> None:
         for query in (
             Query(limit=50),
             Query(limit=50, queue="queue-2"),
-            Query(limit=50, states=(State.SUCCESS,)),
-            Query(limit=50, states=(State.SCHEDULED, State.RETRY, State.DLQ)),
+            Query(limit=50, states=frozenset({State.SUCCESS})),
+            Query(limit=50, states=frozenset({State.SCHEDULED, State.RETRY, State.DLQ})),
         ):
             sql, args = found(Queries(), query)
             ns = await connection.fetchval("SELECT id FROM holdfast.namespace")

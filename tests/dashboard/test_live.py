@@ -41,6 +41,20 @@ def test_new_jobs_wait_for_a_key_so_that_nothing_jumps(page: Page, browser: Desk
     expect(page.locator("tbody tr").last).to_have_attribute("data-row", first.id)
 
 
+def test_what_newer_jobs_have_pushed_off_the_page_still_fits(page: Page, browser: Desk, site: Site) -> None:
+    def fill(count: int) -> None:
+        task = site.app.tasks["mail.greet"]
+        site.ask(lambda: site.app.enqueue_many([task.call(name=str(at)) for at in range(count)]))
+
+    fill(60)
+    page.goto(f"{site.url}#/jobs?queue=mail")
+    expect(page.locator("tbody tr")).to_have_count(50)
+    fill(60)
+    page.keyboard.press("r")
+    expect(page.get_by_role("button", name="50 new: show")).to_be_visible()
+    expect(page.locator("tbody tr.gone")).to_have_count(0)
+
+
 def test_tells_that_the_server_is_gone_and_comes_back(
     page: Page, browser: Desk, site: Site, complaints: list[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Mounted into another application, under its own authentication."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,8 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast import Holdfast
 from holdfast.model.errors import ConfigurationError
 from holdfast.web import Identity, Role, Web, create
+from holdfast.web.sampler import Watcher
 from holdfast.web.sessions import CSRF_HEADER
-from tests.web.serving import TOKENS, Serving, bearer, serving
+from tests.web.serving import PATIENCE, TOKENS, Serving, bearer, serving
 from tests.web.shop import make_shop
 
 PREFIX = "/ops/jobs"
@@ -49,6 +51,21 @@ def in_fastapi_that_opens(web: Web) -> ASGIApp:
 
     app.mount(PREFIX, web)
     return app
+
+
+def test_the_page_is_enough_to_have_the_store_looked_at() -> None:
+    web = create(make_shop(), identify=identify)
+    with serving(in_fastapi(web), PREFIX) as server:
+        assert web.site.sampler.overview_known is None
+        assert server[None].get("/").status_code == 200
+
+        async def wait_for_a_look() -> None:
+            watcher = Watcher()
+            web.site.sampler.watch(watcher)
+            async with asyncio.timeout(PATIENCE):
+                await watcher.news.wait()
+
+        server.run(wait_for_a_look())
 
 
 @pytest.mark.parametrize("make", [in_starlette, in_fastapi, in_fastapi_that_opens])

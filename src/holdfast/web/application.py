@@ -136,6 +136,8 @@ class _Visit:
         if request.method in ("GET", "HEAD"):
             page = self._static.find(request, segments)
             if page is not None:
+                # Whoever opens the page asks for the overview next.
+                site.sampler.start()
                 return page
         check_site(request)
         self._entry = await find_entry(site, request)

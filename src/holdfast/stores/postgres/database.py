@@ -35,6 +35,17 @@ class Database:
     async def rows(self, sql: str, *args: object, writes: bool = False) -> list[Any]:
         return await self.run(lambda connection: connection.fetch(sql, *args), writes=writes)
 
+    async def search(self, sql: str, *args: object) -> list[Any]:
+        """The same, planned for these values: one for any walks a long index if they are rare."""
+        if not self.address.prepared:
+            return await self.rows(sql, *args)
+
+        async def work(connection: Connection) -> list[Any]:
+            found: list[Any] = await (await connection.prepare(sql)).fetch(*args)
+            return found
+
+        return await self.run(work, writes=False)
+
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, writes: bool) -> T:
         """Does one statement, which is its own transaction, on a connection for calls."""
         pool = self._calls

@@ -237,7 +237,7 @@ class PostgresJobs:
 
     async def find(self, query: Query) -> list[JobRecord]:
         sql, args = found(self._queries, query)
-        return [record(row) for row in await self._database.rows(sql, self._ns, *args)]
+        return [record(row) for row in await self._database.search(sql, self._ns, *args)]
 
     async def count(self, most: int | None = None) -> list[QueueCount]:
         if most is None:

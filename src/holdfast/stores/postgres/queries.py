@@ -125,6 +125,8 @@ class Queries:
         WHERE ns = $1 AND worker IS NULL GROUP BY 1, 2, 3"""
     find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
         ORDER BY id DESC LIMIT {{limit}}"""
+    # The newest of each are found by its own index; together they would have to be sorted, all of them.
+    find_both: str = "({}) UNION ALL ({}) ORDER BY id DESC LIMIT {limit}"
     register: str = """
         INSERT INTO holdfast.worker AS w
             (ns, id, host, pid, queues, tasks, concurrency, version, started, seen, live_until)
@@ -306,11 +308,13 @@ def found(known: Queries, query: Query) -> tuple[str, list[Any]]:
     if query.cursor is not None:
         add("id < {}::uuid", query.cursor)
     args.append(query.limit)
-    return known.find.format(source=_source(query), conditions=conditions, limit=f"${len(args) + 1}"), args
+    limit = f"${len(args) + 1}"
+    parts = [known.find.format(source=each, conditions=conditions, limit=limit) for each in _sources(query)]
+    return parts[0] if len(parts) == 1 else known.find_both.format(*parts, limit=limit), args
 
 
-def _source(query: Query) -> str:
-    """Which table has all that is searched for."""
+def _sources(query: Query) -> tuple[str, ...]:
+    """Which views have what is searched for."""
     if query.worker is not None or (query.states and FINISHED.isdisjoint(query.states)):
-        return "live"
-    return "finished" if query.states and FINISHED.issuperset(query.states) else "jobs"
+        return ("live",)
+    return ("finished",) if query.states and FINISHED.issuperset(query.states) else ("live", "finished")

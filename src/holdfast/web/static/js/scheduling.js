@@ -24,10 +24,10 @@ export async function scheduleForm(page) {
     fields: [
       { name: "name", label: "Name", whole: true, placeholder: "nightly-report" },
       { name: "kind", label: "Due", value: "every", options: KINDS },
-      { name: "when", label: "When", hint: "Seconds such as 600, an expression such as 0 3 * * *, or an instant such as 2030-01-31T09:00Z." },
       { name: "tz", label: "Time zone of the expression", placeholder: "UTC" },
+      { name: "when", label: "When", whole: true, hint: "Seconds such as 600, an expression such as 0 3 * * *, or an instant such as 2030-01-31T09:00Z." },
+      { ...taskField(tasks), whole: false },
       { name: "queue", label: "Queue", placeholder: "the task's own" },
-      taskField(tasks),
       { name: "arguments", label: "Arguments (JSON)", type: "area", value: "{}", whole: true },
       { name: "misfire", label: "Times that were missed", value: "once", options: MISFIRES },
       { name: "overlap", label: "Due while a run is live", value: "skip", options: OVERLAPS },

@@ -37,6 +37,8 @@ export class Jobs extends Page {
     this.refusals = null;
   }
 
+  #isFiltered() { return Object.values(this.filters).some(Boolean); }
+
   /** Another filter or page, without a new page around it. */
   turn(route) {
     this.#read(route);
@@ -62,7 +64,9 @@ export class Jobs extends Page {
     }
     const known = new Map(found.jobs.map((job) => [job.id, job]));
     const shown = new Set(this.data.jobs.map((job) => job.id));
-    const left = new Set([...shown].filter((id) => !known.has(id)));
+    // What newer jobs have pushed to the next page is not answered for: it may well fit.
+    const last = found.cursor ? found.jobs.at(-1).id : "";
+    const left = new Set([...shown].filter((id) => !known.has(id) && id >= last));
     const newest = this.data.jobs[0]?.id ?? "";
     return {
       jobs: this.data.jobs.map((job) => known.get(job.id) ?? job), cursor: this.data.cursor, left,
@@ -109,7 +113,7 @@ export class Jobs extends Page {
   #top() {
     const to = (state) => jobsHref({ ...this.filters, state });
     const set = (name) => (event) => this.app.go(jobsHref({ ...this.filters, [name]: event.target.value.trim() }));
-    const active = Object.values(this.filters).some(Boolean);
+    const active = this.#isFiltered();
     return [
       this.head("Jobs", "Newest first.", [
         button("Enqueue", { icon: "play", reason: this.app.lacks("operate"), onclick: () => enqueueForm(this) }),
@@ -138,8 +142,7 @@ export class Jobs extends Page {
   }
 
   #none() {
-    const active = Object.values(this.filters).some(Boolean);
-    return active
+    return this.#isFiltered()
       ? empty("search", "No job fits", this.cursor ? "This page is empty by now." : "Finished jobs are removed after their retention.", h("a", { class: "button", href: "#/jobs" }, "Show all jobs"))
       : empty("jobs", "No jobs yet", "Enqueue the first one from your code, or with the button above.");
   }
@@ -166,15 +169,9 @@ export class Jobs extends Page {
     const acts = this.all ? every : act;
     return h("div", { class: "choice-bar", key: "choice", role: "toolbar", "aria-label": "Selected jobs" },
       h("span", { class: "strong" }, this.all ? "All jobs that match" : [many(jobs.length, "job"), " selected"]),
-      this.all || !this.#canBeAll() ? null : button("All that match", { small: true, kind: "plain", onclick: () => { this.all = true; this.draw(); } }),
+      this.all || !this.#isFiltered() ? null : button("All that match", { small: true, kind: "plain", onclick: () => { this.all = true; this.draw(); } }),
       acts("cancel", "Cancel", "operate"), acts("replay", "Replay", "operate"), acts("delete", "Delete", "admin", true),
       button("Clear selection", { hidden: true, icon: "close", small: true, kind: "plain", onclick: () => this.escape() }));
-  }
-
-  /** Whether there is more than this page, and a filter that says what. */
-  #canBeAll() {
-    const isWhole = this.data.jobs.length > 0 && this.data.jobs.every((job) => this.chosen.has(job.id));
-    return isWhole && Boolean(this.data.cursor || this.cursor) && Object.values(this.filters).some(Boolean);
   }
 
   #misfit(action) {

@@ -158,10 +158,10 @@ def test_take_overs_are_timed_from_the_end_of_the_holder() -> None:
 def test_a_floor_may_name_a_fault() -> None:
     world = make_world(1)
     dump = world.dump()
-    dump.floors = {"clock": 2}
-    world.write("nemesis", 1, Fault(name="clock", target="worker-1-1", phase="begin"))
-    world.write("nemesis", 2, Fault(name="clock", target="worker-1-1", phase="end"))
+    dump.floors = {"clock jump": 2}
+    world.write("nemesis", 1, Fault(name="clock jump", target="worker-1-1", phase="begin"))
+    world.write("nemesis", 2, Fault(name="clock jump", target="worker-1-1", phase="end"))
 
     assert judge(Case(world.history(), dump)).word == "vacuous"
-    world.write("nemesis", 3, Fault(name="clock", target="worker-1-1", phase="once"))
+    world.write("nemesis", 3, Fault(name="clock jump", target="worker-1-1", phase="once"))
     assert judge(Case(world.history(), dump)).word == "passed"

@@ -77,15 +77,15 @@ def test_names_cannot_become_code(tmp_path: Path) -> None:
 
 def test_faults_and_take_overs_stand_in_the_lanes_of_their_processes() -> None:
     world = make_world(2, jobs=200)
-    world.write("nemesis", 1_000_000, Fault(name="restart", target="store", phase="begin"))
-    world.write("nemesis", 3_000_000, Fault(name="restart", target="store", phase="end"))
+    world.write("nemesis", 1_000_000, Fault(name="crash store", target="store", phase="begin"))
+    world.write("nemesis", 3_000_000, Fault(name="crash store", target="store", phase="end"))
     timeline = draw_up(Case(world.history(), world.dump()))
 
     lanes = {lane.name: lane for lane in timeline.lanes}
     assert timeline.lanes[0].name == "store"
     assert [
         (span.name, span.ended - span.begun) for span in lanes["store"].spans if span.sort == "world"
-    ] == [("restart", 2_000_000)]
+    ] == [("crash store", 2_000_000)]
     assert {lane_of(each.before) for each in timeline.takeovers} <= lanes.keys()
     assert lane_of("worker-2-5") == "worker-2"
     assert lane_of("nemesis") == "nemesis"

@@ -102,7 +102,7 @@ def make_world(seed: int, jobs: int = 40) -> World:
     _fire(world, times=max(5, jobs // 10))
     for term in range(4):
         world.write(f"scheduler-{term}-1", SPAN // 4 * term + 1, Led(term=term + 1))
-    world.write("nemesis", SPAN, Fault(name="lost_reply", target="store", phase="once", count=7))
+    world.write("nemesis", SPAN, Fault(name="lost reply", target="store", phase="once", count=7))
     world.write("nemesis", SPAN + 60_000_000, Calm())
     return world
 
@@ -199,7 +199,7 @@ def _lose(world: World, job: Job, who: str, begun: int, at: int) -> int:
     """The holder is killed, or frozen and then late with its report."""
     token, run = job.token, job.run
     frozen = world.random.random() < 0.5
-    world.write("nemesis", at + 1, Fault(name="pause" if frozen else "kill", target=who, phase="once"))
+    world.write("nemesis", at + 1, Fault(name="freeze" if frozen else "kill", target=who, phase="once"))
     free = at + LEASE + world.random.randrange(SWEEP)
     _close(job, token, begun, free, "superseded" if frozen else "lost", who)
     job.lost, job.state = job.lost + 1, "scheduled"

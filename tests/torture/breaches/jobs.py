@@ -76,7 +76,6 @@ def leave_a_lease(world: World) -> None:
 
 BREACHES = [
     Breach("I1", lose_an_accepted_job),
-    Breach("I1", leave_a_job_waiting),
     Breach("I1", keep_what_was_refused),
     Breach("I1", make_a_job_for_nobody),
     Breach("I1", store_a_job_twice),

@@ -17,6 +17,8 @@ from holdfast.torture.history import Unreadable
 
 CODES = {"passed": 0, "violated": 1, "vacuous": 3}
 WRONG = 2
+TOLD = 3
+"""How many violations of one invariant are told here; the report has more."""
 
 
 def main(arguments: list[str]) -> int:
@@ -37,7 +39,7 @@ def tell(judgement: Judgement) -> list[str]:
     lines: list[str] = [judgement.word]
     for ruling in judgement.rulings:
         lines.append(f"{ruling.name:<4} {ruling.violations:>6}  {ruling.title}")
-        for finding in ruling.findings:
+        for finding in ruling.findings[:TOLD]:
             lines.append(f"             {finding.sentence}")
             lines += [f"               {exhibit}" for exhibit in finding.evidence]
     lines += [

@@ -84,7 +84,7 @@ def measure(case: Case) -> Figures:
         ),
         takeovers=sum(attempt.outcome in TAKEN for job in jobs for attempt in job.attempts[:-1]),
         leader_changes=max(0, len(terms) - 1),
-        lost_replies=sum(fault.count for fault in case.faults if fault.name == "lost_reply"),
+        lost_replies=sum(fault.count for fault in case.faults if fault.name == "lost reply"),
         takeover=_spread(taken),
         bound=3 / len(jobs) if jobs else 1.0,
     )

@@ -30,7 +30,9 @@ class Invariant:
 
 
 INVARIANTS = (
-    Invariant("I1", "An accepted job ends once, a refused one never was", acceptance.accepted_jobs_end_once),
+    Invariant(
+        "I1", "An accepted job is there once, a refused one is not", acceptance.accepted_jobs_are_there
+    ),
     Invariant("I2", "A job is completed at most once", leases.one_completion),
     Invariant("I3", "The tokens of a job increase", leases.tokens_increase),
     Invariant("I4", "Nothing is recorded without the current token", leases.accepted_writes_are_current),

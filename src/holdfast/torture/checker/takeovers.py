@@ -10,7 +10,7 @@ from itertools import pairwise
 from holdfast.torture.checker.case import Case
 
 TAKEN = frozenset({"lost", "superseded"})
-ENDING = frozenset({"kill", "pause"})
+ENDING = frozenset({"kill", "freeze", "freeze leader", "ended unasked"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ import msgspec
 
 from holdfast.torture.history import FOLDER, SUFFIX, Line, read_file
 
+LONGEST = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -37,6 +39,11 @@ class Finding(msgspec.Struct, frozen=True):
 
     sentence: str
     evidence: tuple[Exhibit, ...]
+
+
+def shorten(text: str) -> str:
+    """A record that names a whole batch is told by its beginning; the line number leads to the rest."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def find_places(out: Path | None, violations: Iterable[Violation]) -> list[Finding]:
@@ -71,4 +78,4 @@ def _exhibit(each: Line | str, lines: dict[bytes, int]) -> Exhibit:
     if isinstance(each, str):
         return Exhibit(each)
     text = msgspec.json.encode(each)
-    return Exhibit(text.decode(), f"{FOLDER}/{each.who}{SUFFIX}", lines.get(text))
+    return Exhibit(shorten(text.decode()), f"{FOLDER}/{each.who}{SUFFIX}", lines.get(text))

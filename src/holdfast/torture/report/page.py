@@ -79,7 +79,7 @@ def _figures(document: Document) -> Iterator[str]:
         ("stale writes refused", f"{figures.stale_writes:,}"),
         ("unknown outcomes", f"{figures.unknown_outcomes:,}"),
         ("leader changes", f"{figures.leader_changes:,}"),
-        *((f"fault: {name.replace('_', ' ')}", f"{count:,}") for name, count in figures.faults.items()),
+        *((f"fault: {name}", f"{count:,}") for name, count in figures.faults.items()),
         ("replies lost", f"{figures.lost_replies:,}"),
         ("lock grants", f"{figures.grants:,}"),
         ("firings", f"{figures.firings:,}"),

@@ -15,14 +15,16 @@ STORE = "store"
 
 SORTS = {
     "kill": "death",
-    "term": "death",
-    "memory": "death",
-    "pause": "freeze",
-    "partition": "network",
+    "terminate": "death",
+    "ended unasked": "death",
+    "freeze": "freeze",
+    "freeze leader": "freeze",
+    "black hole": "network",
+    "one way": "network",
     "reset": "network",
     "delay": "network",
-    "lost_reply": "network",
-    "disconnect": "network",
+    "lost reply": "network",
+    "cut backends": "network",
 }
 """How a fault is drawn; any other is one of the world around: the server, its disk, a clock."""
 

@@ -1,6 +1,6 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs clean
+.PHONY: help setup check fix test demo bench proofs torture clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,9 @@ bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the ra
 
 proofs: $(DEV_STAMP) ## Search the models of the protocols whole (needs spin and gcc)
 	@$(BIN)/python -m proofs
+
+torture: $(DEV_STAMP) ## Kill, freeze and cut off processes at work for two minutes; ARGS="--store postgresql:"
+	@$(BIN)/holdfast torture --jobs 30000 --seconds 120 $(ARGS)
 
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -107,6 +108,23 @@ async def test_one_who_stops_waiting_holds_nobody_up() -> None:
             await asyncio.wait([first])
         assert first.cancelled()
         assert (await second).token
+
+
+async def test_a_fault_that_comes_after_its_wisher_has_gone_is_nobodys_complaint() -> None:
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    async with rig() as (made, locks):
+        gate = asyncio.Event()
+        plan = made.faults.plan("acquire", gate=gate, after=UNKNOWN)
+        asking = asyncio.create_task(locks.acquire(NAME))
+        await reached(plan.reached)
+        asking.cancel()
+        await asyncio.wait([asking])
+        gate.set()
+        await locks.close()
+        del asking
+        gc.collect()
+    assert complaints == []
 
 
 async def test_a_grant_that_comes_after_its_wisher_has_gone_is_given_back() -> None:

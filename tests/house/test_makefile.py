@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = ["help", "setup", "check", "fix", "test", "demo", "bench", "proofs", "clean"]
+VERBS = ["help", "setup", "check", "fix", "test", "demo", "bench", "proofs", "torture", "clean"]
 
 
 def run_make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:

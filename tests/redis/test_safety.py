@@ -65,6 +65,18 @@ def test_a_wrong_password_is_told_as_a_wrong_setting(private_redis: Redis) -> No
         assert "wrong@" not in str(caught.value)
 
 
+def test_the_right_password_opens_the_store(private_redis: Redis) -> None:
+    private_redis.execute("CONFIG", "SET", "requirepass", "right")
+    url = private_redis.url.replace("redis://", "redis://:right@")
+
+    async def scenario() -> None:
+        async with opened(url) as session:
+            [added] = await session.jobs.add([new_job()])
+            assert added.created
+
+    asyncio.run(scenario())
+
+
 async def contents(url: str) -> dict[bytes, Any]:
     """Everything that is stored."""
     keys = await told(url, "KEYS", "*")

@@ -175,6 +175,8 @@ class _Asking:
         if self._call is None:
             return
         await asyncio.wait([self._call])
+        if not self._call.cancelled():
+            self._call.exception()  # if the caller was cut off nobody else hears of it, and asyncio complains
         try:
             await self._store.release(self._wish.name, self._wish.owner, None)
         except StoreError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -13,11 +13,12 @@ from holdfast.model.errors import StoreError
 from holdfast.model.overview import Stats
 from holdfast.model.recurrence import every
 from holdfast.torture import dump, dumping
-from holdfast.torture.arenas.arena import Arena
+from holdfast.torture.arenas import make_arena
 from holdfast.torture.clocks import Clocks
 from holdfast.torture.crew import Crew, Role, parts_of
-from holdfast.torture.history import Recorder
+from holdfast.torture.history import Fault, Recorder
 from holdfast.torture.nemesis import Nemesis
+from holdfast.torture.plan import GAPS
 from holdfast.torture.programs import witness
 from holdfast.torture.programs.producer import ENOUGH
 from holdfast.torture.programs.workload import app
@@ -36,8 +37,8 @@ from holdfast.torture.settings import (
 )
 
 LOOK: Final = 0.5
-LOSSES: Final = 0.015
-"""Answers to be lost on the wire, as a share of the jobs that are done."""
+LOSSES: Final = 0.02
+"""Answers to be lost on the wire, as a share of the jobs."""
 LAST: Final = 10.0
 """Seconds of faults, at most, for the jobs that are left when there are enough."""
 STOPPING: Final = 20.0
@@ -57,18 +58,31 @@ class CampaignError(Exception):
     """The campaign itself could not be carried out."""
 
 
-async def run(campaign: Campaign, arena: Arena, screen: Screen) -> Ended:
+async def run(campaign: Campaign, screen: Screen) -> Ended:
     """Carries it out; its folder then has histories, logs and the dump."""
-    return await _Running(campaign, arena, screen).run()
+    return await _Running(campaign, screen).run()
+
+
+def floors(jobs: int, left_out: Mapping[str, str]) -> dict[str, int]:
+    """What must have happened at least: by the number of jobs, and each fault that is not left out once."""
+    by_jobs = {
+        "stale writes": 1_000,
+        "take-overs": 1_000,
+        "unknown outcomes": 1_000,
+        "lost replies": 100,
+        "leader changes": 10_000,
+    }
+    struck = {name: 1 for name in GAPS if name not in left_out}
+    return {**struck, **{name: max(1, jobs // many) for name, many in by_jobs.items()}}
 
 
 class _Running:
-    def __init__(self, campaign: Campaign, arena: Arena, screen: Screen) -> None:
+    def __init__(self, campaign: Campaign, screen: Screen) -> None:
         self._campaign = campaign
-        self._arena = arena
         self._screen = screen
         self._begun = monotonic()
         self._recorder = Recorder(campaign.out, "nemesis")
+        self._arena = make_arena(campaign.store, campaign.out, campaign.seed, self._note_loss)
         self._app = app
 
     async def run(self) -> Ended:
@@ -109,6 +123,8 @@ class _Running:
                     await asyncio.wait([tending])
                 await self._stop(crew)
             document = await dumping.make(self._app, self._arena, campaign, first, settled_after)
+            document.floors = floors(len(document.jobs), nemesis.left_out)
+            document.left_out = nemesis.left_out
             dump.write(campaign.out, document)
         return Ended(nemesis.left_out, nemesis.counts, monotonic() - self._begun)
 
@@ -140,6 +156,9 @@ class _Running:
             first[known] = dumping.micros(info.next_due)
         return first
 
+    def _note_loss(self, name: str) -> None:
+        self._recorder.write(Fault(name="lost_reply", target=name, phase="once", count=1))
+
     async def _torture(self, nemesis: Nemesis) -> None:
         """Faults until there are enough jobs; the last of them are still worked on under faults."""
         striking = asyncio.create_task(nemesis.strike())
@@ -151,28 +170,29 @@ class _Running:
                 stats = await self._look("torture")
                 if stats is None:
                     continue
-                self._lose_answers(stats.completed)
-                if enough_since is None and self._is_enough(stats):
+                self._lose_answers(sum(stats.by_state.values()))
+                if enough_since is None and self._is_enough(stats, nemesis.begun):
                     enough.touch()
                     enough_since = monotonic()
                 if enough_since is not None and (not stats.queued or monotonic() > enough_since + LAST):
                     break
         finally:
+            (self._campaign.out / witness.CALM).touch()
             striking.cancel()
             await asyncio.wait([striking])
         if not striking.cancelled() and striking.exception() is not None:
             raise CampaignError("a fault could not be carried out") from striking.exception()
 
-    def _is_enough(self, stats: Stats) -> bool:
-        total = sum(stats.by_state.values())
+    def _is_enough(self, stats: Stats, begun: float | None) -> bool:
         seconds = self._campaign.seconds
-        is_late = seconds is not None and monotonic() - self._begun > seconds
-        return is_late or total >= self._campaign.jobs
+        if seconds is not None and begun is not None and monotonic() - begun > seconds:
+            return True
+        return sum(stats.by_state.values()) >= self._campaign.jobs
 
-    def _lose_answers(self, completed: int) -> None:
+    def _lose_answers(self, stored: int) -> None:
         gates = self._arena.gates
         if gates is not None:
-            gates.lose(round(completed * LOSSES) + 1)
+            gates.lose(round(stored * LOSSES) + 1)
 
     async def _settle(self, crew: Crew) -> int | None:
         """Waits until all is done; how many microseconds that took, None if it took too long."""
@@ -195,9 +215,7 @@ class _Running:
     async def _stop(self, crew: Crew) -> None:
         """Ends the others as operators would, and waits until whatever they held has run out."""
         crew.retire(*Role)
-        end = monotonic() + STOPPING
-        while crew.of() and monotonic() < end:
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(crew.wait, STOPPING)
         await asyncio.sleep(LEASE + SWEEP)
 
     async def _look(self, phase: str) -> Stats | None:

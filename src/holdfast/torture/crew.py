@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,6 +19,9 @@ from holdfast.torture.history import FOLDER, SUFFIX, Fault, Recorder
 from holdfast.torture.programs import witness
 
 APP: Final = "holdfast.torture.programs.workload:app"
+SLOTS: Final = 24
+"""Of a worker, which also claims no more at once: all that it holds when it is struck become suspects, and
+those run one at a time."""
 PAUSE: Final = 0.3
 """Seconds until a process that has ended is started again."""
 
@@ -143,6 +146,12 @@ class Crew:
         signs = (self._out / "logs" / f"{member.who}.log", self._out / FOLDER / f"{member.who}{SUFFIX}")
         return any(sign.exists() and sign.stat().st_size for sign in signs)
 
+    def wait_until_at_work(self, seconds: float) -> None:
+        """Waits until all are, at most so long."""
+        end = monotonic() + seconds
+        while not all(map(self.is_at_work, self.members)) and monotonic() < end:
+            sleep(0.1)
+
     def tend(self) -> None:
         """Starts again what has ended, a little later; writes down what ended unasked."""
         for member in self.members:
@@ -163,6 +172,14 @@ class Crew:
                 member.is_over = True
                 member.was_struck = True
                 member.send(signal.SIGTERM)
+
+    def wait(self, seconds: float) -> None:
+        """Waits until all have ended, at most so long."""
+        end = monotonic() + seconds
+        for member in self.members:
+            with suppress(subprocess.TimeoutExpired):
+                if member.process is not None:
+                    member.process.wait(max(0.0, end - monotonic()))
 
     def _note_end(self, member: Member) -> None:
         if not member.was_struck and member.code != 0:
@@ -200,10 +217,14 @@ def parts_of(workers: int, consumers: int, schedulers: int, producers: int, cont
     """The parts of a campaign."""
     programs = "holdfast.torture.programs"
     worker = ["-m", "holdfast", "worker", APP, "--concurrency"]
-    quiet = {"HOLDFAST_LEADER_CANDIDATE": "false", "HOLDFAST_EVENT_CONSUMER": "false"}
+    quiet = {
+        "HOLDFAST_LEADER_CANDIDATE": "false",
+        "HOLDFAST_EVENT_CONSUMER": "false",
+        "HOLDFAST_BATCH": str(SLOTS),
+    }
     telling = {"HOLDFAST_LEADER_CANDIDATE": "false"}
     return [
-        *(Part(Role.WORKER, each, [*worker, "50"], quiet) for each in range(workers)),
+        *(Part(Role.WORKER, each, [*worker, str(SLOTS)], quiet) for each in range(workers)),
         *(Part(Role.CONSUMER, each, [*worker, "1", "-q", "nothing"], telling) for each in range(consumers)),
         *(Part(Role.SCHEDULER, each, ["-m", "holdfast", "scheduler", APP]) for each in range(schedulers)),
         *(Part(Role.PRODUCER, each, ["-m", f"{programs}.producer", str(each)]) for each in range(producers)),

@@ -120,7 +120,8 @@ class Dump(msgspec.Struct, kw_only=True):
     `ledger_tasks` are the tasks whose every success writes one ledger row. `settled_after` counts from the
     calm to the last job's end, in real time; None if it never came. `canary` is a secret that no log may
     show. `floors` says what must have happened how often for a clean result to count: a name of a fault, or
-    jobs, stale writes, unknown outcomes, take-overs, leader changes, lost replies.
+    jobs, stale writes, unknown outcomes, take-overs, leader changes, lost replies. `left_out` names the
+    faults that could not be done there, and why.
     """
 
     store: Store
@@ -136,6 +137,7 @@ class Dump(msgspec.Struct, kw_only=True):
     settled_after: int | None = None
     canary: str = ""
     floors: dict[str, int] = {}
+    left_out: dict[str, str] = {}
     seed: int | None = None
     commit: str = ""
 

@@ -1,4 +1,4 @@
-"""A proxy of ours between processes and their store: a gate for each process, which nobody else comes through.
+"""A proxy of ours between processes and their store: a gate for each process, which no other comes through.
 
 A gate delays, falls silent in one way or both, hangs up, and loses answers: a request that commits is carried
 out, its answer never arrives, and the connection is cut.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
 HOST: Final = "127.0.0.1"
 _CHUNK: Final = 1 << 16
+_RESET: Final = struct.pack("ii", 1, 0)
+"""Nothing is waited for when such a socket is closed."""
 
 
 class Talk(Protocol):
-    """What is said on one connection, followed closely enough to know requests that commit and their answers."""
+    """What is said on one connection, followed closely enough to know which request commits."""
 
     def asks(self, data: bytes) -> bool:
         """Hears the client; whether a request that commits has just ended."""
@@ -59,6 +63,7 @@ class Gate:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the event loop lets go of what was hung up
 
     @property
     def port(self) -> int:
@@ -142,9 +147,10 @@ class _Link:
             await asyncio.gather(*ways, return_exceptions=True)
 
     def cut(self) -> None:
-        """Hangs up on both sides, at once."""
+        """Hangs up on both sides, at once: each is told that the connection was reset."""
         for writer in (self._to_client, self._to_server):
-            if writer is not None:
+            if writer is not None and not writer.transport.is_closing():
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 writer.transport.abort()
 
     async def _ask(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
@@ -176,9 +182,9 @@ class Gates:
     ) -> None:
         self._target = target
         self._make_talk = make_talk
-        self._lost = lost
+        self._tell = lost
         self._draw = draw
-        self._ordered = 0
+        self._lost_here = 0
         self._gates: dict[str, Gate] = {}
 
     async def open(self, names: Sequence[str]) -> None:
@@ -190,6 +196,10 @@ class Gates:
         for gate in self._gates.values():
             await gate.close()
 
+    def _lost(self, name: str) -> None:
+        self._lost_here += 1
+        self._tell(name)
+
     def of(self, name: str) -> Gate:
         return self._gates[name]
 
@@ -199,8 +209,11 @@ class Gates:
             gate.to_lose = 0
 
     def lose(self, due: int) -> None:
-        """Sees to it that so many answers are lost in all, before long: what is missing is shared out."""
-        gates = list(self._gates.values())
-        while self._ordered < due:
-            self._ordered += 1
-            self._draw.choice(gates).to_lose += 1
+        """Sees to it that so many answers are lost in all, before long: what is missing is shared out.
+
+        One at a time in each gate, so that those which say little do not gather what others would lose.
+        """
+        free = [gate for gate in self._gates.values() if not gate.to_lose]
+        missing = due - self._lost_here - (len(self._gates) - len(free))
+        for gate in self._draw.sample(free, max(0, min(missing, len(free)))):
+            gate.to_lose = 1

@@ -122,4 +122,6 @@ class LiveScreen:
             facts.add_row(name, f"{count:,}")
         title = f"{sight.phase}, {sight.seconds:.0f} s"
         faults = Panel(Group(*self._recent), title="faults", title_align="left", height=RECENT + 2)
-        self._live.update(Group(Panel(Group(bar, facts), title=title, title_align="left"), faults), refresh=True)
+        self._live.update(
+            Group(Panel(Group(bar, facts), title=title, title_align="left"), faults), refresh=True
+        )

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Final
 
 LEASE: Final = 2.0
-HEARTBEAT: Final = 0.5
+HEARTBEAT: Final = 0.4
+CALL: Final = 0.6
+"""How long a call of a worker may take: as long as such a lease allows, for many share two cores."""
 SWEEP: Final = 0.5
 GRACE: Final = 3.0
 KILL: Final = 1.0
-LOST_LIMIT: Final = 8
-SETTLE: Final = 60.0
+LOST_LIMIT: Final = 5
+SETTLE: Final = 120.0
 """Seconds from the last fault until all must be done: a lease, a sweep, the longest pause before a retry, and
 the time to work off what has gathered; suspects run one at a time in each worker."""
 
@@ -49,9 +51,8 @@ class Campaign:
             "HOLDFAST_HEARTBEAT_SECONDS": str(HEARTBEAT),
             "HOLDFAST_LEADER_LEASE_SECONDS": str(LEASE),
             "HOLDFAST_RECLAIM_SECONDS": str(SWEEP),
-            "HOLDFAST_POLL_SECONDS": "0.5",
-            "HOLDFAST_BATCH": "100",
-            "HOLDFAST_PREFETCH_SECONDS": "1",
+            "HOLDFAST_POLL_SECONDS": "1",
+            "HOLDFAST_CALL_TIMEOUT_SECONDS": str(CALL),
             "HOLDFAST_GRACE_SECONDS": str(GRACE),
             "HOLDFAST_KILL_SECONDS": str(KILL),
             "HOLDFAST_LOST_LIMIT": str(LOST_LIMIT),

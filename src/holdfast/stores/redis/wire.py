@@ -168,10 +168,11 @@ async def connect(
         wire = await _opened(address, server, heard)
         try:
             credentials = address.sentinel_credentials if is_sentinel else address.credentials
-            answers = [wire.ask("CLIENT", "SETNAME", NAME)]
+            answers: list[asyncio.Future[Any]] = []
             if credentials.get("password"):
                 words = [credentials[part] for part in ("username", "password") if part in credentials]
-                answers.insert(0, wire.ask("AUTH", *words))
+                answers.append(wire.ask("AUTH", *words))
+            answers.append(wire.ask("CLIENT", "SETNAME", NAME))
             if address.db and not is_sentinel:
                 answers.append(wire.ask("SELECT", address.db))
             for answer in answers:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.torture.disk import Disk
+from holdfast.torture.network import Gates
 from holdfast.torture.programs.witness import LOSS
 
-LOSS_SHARE: Final = 0.02
+LOSS_SHARE: Final = 0.05
 WIRE: Final = "SQLite has no wire"
 SERVER: Final = "SQLite has no server"
 
@@ -22,7 +23,7 @@ class SqliteArena:
     """A file in the campaign's folder, on a small file system of its own where one can be mounted."""
 
     kind = "sqlite"
-    gates = None
+    gates: Gates | None = None
 
     def __init__(self, out: Path) -> None:
         self._disk = Disk(out / "disk")
@@ -52,10 +53,6 @@ class SqliteArena:
     async def ledger(self) -> list[tuple[str, int]]:
         with closing(sqlite3.connect(self._path)) as connection:
             return connection.execute("SELECT job, token FROM ledger").fetchall()
-
-    async def billed(self) -> list[str]:
-        with closing(sqlite3.connect(self._path)) as connection:
-            return [row[0] for row in connection.execute("SELECT event FROM billed")]
 
     async def cut_backends(self, draw: random.Random) -> int:
         raise NotImplementedError(SERVER)

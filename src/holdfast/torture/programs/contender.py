@@ -1,4 +1,4 @@
-"""A lock contender: `python -m holdfast.torture.programs.contender` takes locks and writes where they protect.
+"""A lock contender: `python -m holdfast.torture.programs.contender` takes locks and writes what they protect.
 
 What they protect is outside of the store and knows nothing but tokens: it refuses one that is older than the
 newest it has seen. A contender that has lost its lock writes once more, as a frozen one would.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from contextlib import suppress
 from typing import Final
 
 from holdfast.engine.lock_grant import Grant
@@ -30,10 +31,8 @@ async def contend(number: int) -> None:
     """Takes one lock after another, until the process ends."""
     draw = random.Random(f"{seed()} {who()} {number}")
     while True:
-        try:
+        with suppress(StoreError, TimeoutError):
             await _hold(draw.choice(LOCKS), draw)
-        except (StoreError, TimeoutError):
-            pass  # history has it
         await asyncio.sleep(draw.uniform(0, 2 * PAUSE))
 
 
@@ -47,8 +46,10 @@ async def _hold(lock: str, draw: random.Random) -> None:
             for _ in range(draw.choice(WRITES)):
                 await _write(lock, held.token)
                 await asyncio.sleep(draw.uniform(0, 0.2))
-    except LockLost:
-        assert held is not None
+    except LockLost as error:
+        if held is None:  # it was granted, and lost before it could be entered
+            recorder().write(Unknown(op=op, error=type(error).__name__))
+            return
         recorder().write(Lost(lock=lock, token=held.token))
         await _write(lock, held.token)
     except LockTimeout as error:

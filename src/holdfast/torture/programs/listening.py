@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from holdfast.app import Holdfast
 from holdfast.engine.notices import Notice
 from holdfast.model.records import JobRecord, Move
@@ -22,12 +20,12 @@ def _hear(notice: Notice) -> None:
     if notice.kind == "settled":
         record: JobRecord = facts["record"]
         move: Move | None = facts["move"]
-        ending = "success" if move is None or move.outcome is None else move.outcome.value
+        ending: Settled = "success" if move is None or move.outcome is None else move.outcome.value
         recorder().write(
             Verdict(
                 job=record.id,
                 token=record.token,
-                outcome=cast(Settled, ending),
+                outcome=ending,
                 accepted=facts["verdict"] is Answer.ACCEPTED,
             )
         )

@@ -14,7 +14,7 @@ from typing import Any, Final
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.torture.history import Fault
-from holdfast.torture.programs.witness import recorder, seed, who
+from holdfast.torture.programs.witness import CALM, out, recorder, seed, who
 
 WRITES: Final = {
     "jobs": ("add", "tick", "extend", "edit", "delete"),
@@ -31,27 +31,28 @@ Method = Callable[..., Awaitable[Any]]
 def install(share: float) -> None:
     """Has every session that this process opens lose this share of the answers to its writes."""
     draw = random.Random(f"{seed()} {who()}")
-    connect: Callable[..., Awaitable[Any]] = SqliteStore.connect
+    store: Any = SqliteStore
+    connect: Method = store.connect
 
-    async def lossy(store: SqliteStore, namespace: str) -> Any:
-        session = await connect(store, namespace)
+    async def lossy(self: SqliteStore, namespace: str) -> Any:
+        session = await connect(self, namespace)
         for part, methods in WRITES.items():
             for name in methods:
                 target = getattr(session, part)
                 setattr(target, name, _losing(getattr(target, name), f"{part}.{name}", share, draw))
         return session
 
-    SqliteStore.connect = lossy  # type: ignore[method-assign]
+    store.connect = lossy
 
 
 def _losing(method: Method, name: str, share: float, draw: random.Random) -> Method:
     async def call(*args: Any, **options: Any) -> Any:
         answer = await method(*args, **options)
-        if draw.random() >= share or _is_idle(name, args, answer):
+        if draw.random() >= share or _is_idle(name, args, answer) or (out() / CALM).exists():
             return answer
         dies = draw.random() < _DEATHS
         facts: dict[str, bool | int | float | str | None] = {"call": name, "dies": dies}
-        recorder().write(Fault(name="lost reply", target=who(), phase="once", count=1, facts=facts))
+        recorder().write(Fault(name="lost_reply", target=who(), phase="once", count=1, facts=facts))
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         raise OutcomeUnknown("the answer was lost")

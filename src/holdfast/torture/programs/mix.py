@@ -23,11 +23,11 @@ SHARES: Final = {
     "doomed": 0.03,
 }
 BOUNDED: Final = {
-    "long": (0.10, 3_000),
-    "in_process": (0.01, 600),
-    "hogs": (0.002, 12),
-    "kills": (0.002, 6),
-    "hoards": (0.002, 12),
+    "long": (0.005, 1_000),
+    "in_process": (0.005, 400),
+    "hogs": (0.0003, 10),
+    "kills": (0.0003, 6),
+    "hoards": (0.0005, 12),
 }
 """A share, and the most of a campaign. All that is left are short ones."""
 
@@ -75,9 +75,9 @@ def _more(task: str, draw: random.Random) -> tuple[Any, ...]:
         case "short":
             return (CANARY,)
         case "medium":
-            return (draw.uniform(0.1, 1.0),)
+            return (draw.uniform(0.1, 0.5),)
         case "long":
-            return (draw.uniform(3 * LEASE, 4 * LEASE),)
+            return (draw.uniform(3 * LEASE, 3.5 * LEASE),)
         case "in_thread":
             return (draw.uniform(0.01, 0.2),)
         case "in_process":

@@ -30,7 +30,7 @@ BLOCK: Final = 100
 SHARED_OF_BLOCK: Final = 3
 MANY_OF_BLOCK: Final = 40
 """How many jobs of a block go in one call."""
-MOST_WAITING: Final = 1_500
+MOST_WAITING: Final = 400
 TRIES: Final = 40
 ENOUGH: Final = "enough"
 """The file that says so, in the folder of the campaign."""
@@ -74,10 +74,10 @@ class Producer:
 
 async def _enqueue(wanted: Wanted, tries: int) -> None:
     """By key, or by an id of our own, so that a repeat is the same job."""
-    id = None if wanted.key is not None else new_id()
-    task = app.tasks[wanted.task].using(key=wanted.key, id=id)
+    job_id = None if wanted.key is not None else new_id()
+    task = app.tasks[wanted.task].using(key=wanted.key, id=job_id)
     await insisted(
-        Call(verb="enqueue", task=wanted.task, job=id, key=wanted.key),
+        Call(verb="enqueue", task=wanted.task, job=job_id, key=wanted.key),
         lambda: task.enqueue(*wanted.args),
         lambda made, op: Done(op=op, job=made.id),
         tries=tries,
@@ -86,9 +86,8 @@ async def _enqueue(wanted: Wanted, tries: int) -> None:
 
 async def _enqueue_many(wanted: Sequence[Wanted]) -> None:
     ids = [new_id() for _ in wanted]
-    calls = [
-        app.tasks[each.task].using(id=id).call(*each.args) for each, id in zip(wanted, ids, strict=True)
-    ]
+    pairs = zip(wanted, ids, strict=True)
+    calls = [app.tasks[each.task].using(id=job_id).call(*each.args) for each, job_id in pairs]
 
     def answer(made: list[Job[Any]], op: int) -> Done:
         return Done(op=op, jobs=tuple(job.id for job in made))

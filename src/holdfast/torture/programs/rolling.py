@@ -30,7 +30,7 @@ async def emit(number: int) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             await in_transaction(event, keeps=keeps)
-    except (StoreError, OSError, TimeoutError, *_faults()) as error:
+    except _faults() as error:
         ended = Unknown if keeps else Failed
         recorder().write(ended(op=op, error=type(error).__name__))
         return
@@ -68,6 +68,6 @@ def _in_sqlite_sync(event: Event[int], *, keeps: bool) -> None:
 def _faults() -> tuple[type[Exception], ...]:
     """What the driver raises when the transaction is cut off."""
     if store_kind() == "sqlite":
-        return (sqlite3.Error,)
+        return (StoreError, sqlite3.Error, OSError, TimeoutError)
     asyncpg: Any = import_module("asyncpg")
-    return (asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (StoreError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)

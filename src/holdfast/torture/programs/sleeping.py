@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from typing import SupportsIndex
 
 
 def install() -> None:
@@ -17,5 +18,5 @@ def install() -> None:
         time.sleep = _sleep
 
 
-def _sleep(seconds: float, /) -> None:
-    select.select([], [], [], seconds)
+def _sleep(seconds: float | SupportsIndex, /) -> None:
+    select.select([], [], [], float(seconds))

@@ -24,6 +24,9 @@ OUT, WHO, PARENT, SEED, JOBS, RESOURCE, LOSS = (
 seed, how many jobs are wanted in all, the port of the resource that knows tokens, and the share of answers
 that the process itself has to lose."""
 
+CALM = "calm"
+"""The file in the campaign's folder that says that the faults are over."""
+
 CANARY = "canary-7d1f0c52e9"
 """A secret that is in payloads and, where a server can have one, in its password. No log may show it."""
 

@@ -171,7 +171,7 @@ class _Running:
                 if stats is None:
                     continue
                 self._lose_answers(sum(stats.by_state.values()))
-                if enough_since is None and self._is_enough(stats):
+                if enough_since is None and self._is_enough(stats, nemesis.begun):
                     enough.touch()
                     enough_since = monotonic()
                 if enough_since is not None and (not stats.queued or monotonic() > enough_since + LAST):
@@ -183,11 +183,11 @@ class _Running:
         if not striking.cancelled() and striking.exception() is not None:
             raise CampaignError("a fault could not be carried out") from striking.exception()
 
-    def _is_enough(self, stats: Stats) -> bool:
-        total = sum(stats.by_state.values())
+    def _is_enough(self, stats: Stats, begun: float | None) -> bool:
         seconds = self._campaign.seconds
-        is_late = seconds is not None and monotonic() - self._begun > seconds
-        return is_late or total >= self._campaign.jobs
+        if seconds is not None and begun is not None and monotonic() - begun > seconds:
+            return True
+        return sum(stats.by_state.values()) >= self._campaign.jobs
 
     def _lose_answers(self, stored: int) -> None:
         gates = self._arena.gates

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Self
 
@@ -145,6 +145,12 @@ class Crew:
         """Whether it has done something, or said so, since it was started."""
         signs = (self._out / "logs" / f"{member.who}.log", self._out / FOLDER / f"{member.who}{SUFFIX}")
         return any(sign.exists() and sign.stat().st_size for sign in signs)
+
+    def wait_until_at_work(self, seconds: float) -> None:
+        """Waits until all are, at most so long."""
+        end = monotonic() + seconds
+        while not all(map(self.is_at_work, self.members)) and monotonic() < end:
+            sleep(0.1)
 
     def tend(self) -> None:
         """Starts again what has ended, a little later; writes down what ended unasked."""

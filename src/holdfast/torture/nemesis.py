@@ -32,6 +32,9 @@ WEIGHTS: Final = {
 
 FREEZES: Final = (0.5 * LEASE, 3 * LEASE)
 PARTITIONS: Final = (0.5, 2 * LEASE)
+STARTING_SECONDS: Final = 15.0
+"""How long the first fault waits, at most, for all to be at work."""
+PAUSE: Final = 0.2
 STARTING: Final = 0.05
 """The share of strikes that may meet a process that has done nothing yet."""
 HOLDS_FILE: Final = 0.1
@@ -78,11 +81,14 @@ class Nemesis:
         self._plan = strikes(seed, expected, [name for name in GAPS if name not in self.left_out])
         self._frozen: set[str] = set()
         self._store_busy = asyncio.Lock()
+        self.begun: float | None = None
+        """When the first fault may strike; None before that."""
         self.counts: dict[str, int] = dict.fromkeys(GAPS, 0)
 
     async def strike(self) -> None:
         """Carries out one fault after another, several at once, until cancelled; ends those under way."""
-        begun = monotonic()
+        await asyncio.to_thread(self._crew.wait_until_at_work, STARTING_SECONDS)
+        self.begun = begun = monotonic()
         try:
             async with asyncio.TaskGroup() as group:
                 for strike in self._plan:
@@ -123,18 +129,22 @@ class Nemesis:
             Fault(name=strike.name, target=target, phase="once", count=count, facts={**facts})
         )
 
-    def _victim(self, draw: random.Random, *roles: Role) -> Member | None:
+    async def _victim(self, draw: random.Random) -> Member:
+        """One to strike, as soon as there is one."""
+        while (member := self._choose(draw)) is None:  # noqa: ASYNC110  files tell who is at work
+            await asyncio.sleep(PAUSE)
+        return member
+
+    def _choose(self, draw: random.Random) -> Member | None:
         """One who is not frozen, and seldom one who is still starting: slow machines would do no work."""
-        free = [each for each in self._crew.of(*roles) if each.part.name not in self._frozen]
+        free = [each for each in self._crew.of() if each.part.name not in self._frozen]
         if draw.random() >= STARTING:
             free = [each for each in free if self._crew.is_at_work(each)]
         return draw.choices(free, [WEIGHTS[each.role] for each in free])[0] if free else None
 
     async def _kill(self, strike: Strike) -> None:
         draw = strike.random
-        member = self._victim(draw)
-        if member is None:
-            return
+        member = await self._victim(draw)
         with_children = draw.random() < 0.5
         self._once(strike, member.who, with_children=with_children)
         member.was_struck = True
@@ -143,9 +153,7 @@ class Nemesis:
     async def _terminate(self, strike: Strike) -> None:
         """One SIGTERM; sometimes a second one soon after, which cuts short what runs."""
         draw = strike.random
-        member = self._victim(draw)
-        if member is None:
-            return
+        member = await self._victim(draw)
         is_twice = draw.random() < 0.3
         self._once(strike, member.who, twice=is_twice)
         member.was_struck = True
@@ -156,9 +164,8 @@ class Nemesis:
 
     async def _freeze(self, strike: Strike) -> None:
         draw = strike.random
-        member = self._victim(draw)
-        if member is not None:
-            await self._freeze_member(strike, member, draw)
+        member = await self._victim(draw)
+        await self._freeze_member(strike, member, draw)
 
     async def _freeze_leader(self, strike: Strike) -> None:
         """Freezes whoever leads, for longer than its term can last."""
@@ -207,9 +214,8 @@ class Nemesis:
 
     async def _partition(self, strike: Strike) -> None:
         draw = strike.random
-        member = self._victim(draw)
-        if member is None or self._arena.gates is None:
-            return
+        member = await self._victim(draw)
+        assert self._arena.gates is not None
         gate = self._arena.gates.of(member.part.name)
         way = draw.choice(("asking", "answering")) if strike.name == "one way" else "both"
         seconds = draw.uniform(*PARTITIONS)
@@ -242,9 +248,7 @@ class Nemesis:
 
     async def _clock_jump(self, strike: Strike) -> None:
         draw = strike.random
-        member = self._victim(draw)
-        if member is None:
-            return
+        member = await self._victim(draw)
         jump = draw.choice((-1, 1)) * draw.choice((draw.uniform(0, 2 * LEASE), 3600.0))
         async with self._told(strike, member.who, seconds=jump):
             self._clocks.set(member.part.name, jump)

@@ -20,6 +20,9 @@ from tests.torture.mutants.workload import outlive_leases
 REAPING = 0.4
 """Seconds between the two steps of a reaper that is not atomic."""
 
+WINDOW = 0.3
+"""Seconds between asking for a key and taking it."""
+
 Change = Callable[[Any], None]
 
 
@@ -142,9 +145,10 @@ def check_then_insert() -> None:
         jobs, add = session.jobs, session.jobs.add
 
         async def checking(wanted: Sequence[NewJob]) -> list[Added]:
+            holders = [await _with_tag(jobs, job.key) for job in wanted]
+            await asyncio.sleep(WINDOW)
             answers: list[Added] = []
-            for job in wanted:
-                holder = await _with_tag(jobs, job.key)
+            for job, holder in zip(wanted, holders, strict=True):
                 if holder is not None:
                     answers.append(Added(record=holder, created=False))
                 else:

@@ -50,6 +50,6 @@ def test_a_short_campaign_breaks_no_promise(
     found = dump.read(out)
     assert sum(job.state == "success" for job in found.jobs) > 50, told
     records = read(out)
-    assert {fault.name for fault in records if isinstance(fault, Fault)} >= {"kill", "freeze", "lost_reply"}
+    assert {fault.name for fault in records if isinstance(fault, Fault)} >= {"kill", "freeze", "lost reply"}
     assert any(isinstance(record, Calm) for record in records)
     assert set(found.left_out).isdisjoint({"kill", "freeze", "terminate"})

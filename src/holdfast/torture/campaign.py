@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.model.errors import StoreError
 from holdfast.model.overview import Stats
@@ -16,6 +17,7 @@ from holdfast.torture import dump, dumping
 from holdfast.torture.arenas import make_arena
 from holdfast.torture.clocks import Clocks
 from holdfast.torture.crew import Crew, Role, parts_of
+from holdfast.torture.dumping import Settling
 from holdfast.torture.history import Fault, Recorder
 from holdfast.torture.nemesis import Nemesis
 from holdfast.torture.plan import GAPS
@@ -28,6 +30,7 @@ from holdfast.torture.settings import (
     CANDIDATES,
     CONSUMERS,
     CONTENDERS,
+    DRAIN,
     LEASE,
     NAMESPACE,
     PRODUCERS,
@@ -35,6 +38,8 @@ from holdfast.torture.settings import (
     SWEEP,
     Campaign,
 )
+
+T = TypeVar("T")
 
 LOOK: Final = 0.5
 LOSSES: Final = 0.02
@@ -117,12 +122,12 @@ class _Running:
                 try:
                     first = await self._put_schedules()
                     await self._torture(nemesis)
-                    settled_after = await self._settle(crew)
+                    settling = await self._settle(crew)
                 finally:
                     tending.cancel()
                     await asyncio.wait([tending])
                 await self._stop(crew)
-            document = await dumping.make(self._app, self._arena, campaign, first, settled_after)
+            document = await dumping.make(self._app, self._arena, campaign, first, settling)
             document.floors = floors(len(document.jobs), nemesis.left_out)
             document.left_out = nemesis.left_out
             dump.write(campaign.out, document)
@@ -157,7 +162,7 @@ class _Running:
         return first
 
     def _note_loss(self, name: str) -> None:
-        self._recorder.write(Fault(name="lost_reply", target=name, phase="once", count=1))
+        self._recorder.write(Fault(name="lost reply", target=name, phase="once", count=1))
 
     async def _torture(self, nemesis: Nemesis) -> None:
         """Faults until there are enough jobs; the last of them are still worked on under faults."""
@@ -194,18 +199,21 @@ class _Running:
         if gates is not None:
             gates.lose(round(stored * LOSSES) + 1)
 
-    async def _settle(self, crew: Crew) -> int | None:
-        """Waits until all is done; how many microseconds that took, None if it took too long."""
+    async def _settle(self, crew: Crew) -> Settling:
+        """Waits until all is done, as long as that may take."""
         calm = monotonic()
+        standing = await _answered(self._app.stats)
+        left = standing.queued + standing.scheduled + standing.in_progress
+        limit = SETTLE + DRAIN * left / self._campaign.workers
         crew.retire(Role.PRODUCER, Role.CONTENDER, Role.OPERATOR)
         for name in SCHEDULES:
-            await self._app.schedules.pause(name.replace(" ", "-"))
-        while monotonic() - calm < SETTLE:
+            await _answered(partial(self._app.schedules.pause, name.replace(" ", "-")))
+        while monotonic() - calm < limit:
             await asyncio.sleep(LOOK)
             stats = await self._look("calm")
             if stats is not None and await self._is_settled(stats):
-                return round((monotonic() - calm) * 1_000_000)
-        return None
+                return Settling(limit, monotonic() - calm)
+        return Settling(limit, None)
 
     async def _is_settled(self, stats: Stats) -> bool:
         if stats.queued or stats.scheduled or stats.in_progress:
@@ -226,3 +234,15 @@ class _Running:
             self._screen.draw(Sight(phase, monotonic() - self._begun, self._campaign.jobs, stats))
             return stats
         return None
+
+
+async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
+    """What the store says; it may just be coming back."""
+    end = monotonic() + STOPPING
+    while True:
+        try:
+            return await ask()
+        except StoreError:
+            if monotonic() > end:
+                raise
+            await asyncio.sleep(LOOK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,14 +28,22 @@ from holdfast.torture.dump import (
 )
 from holdfast.torture.programs.witness import CANARY
 from holdfast.torture.programs.workload import LEDGER_TASKS, RETRIES
-from holdfast.torture.settings import LEASE, LOST_LIMIT, SETTLE, SWEEP, Campaign
+from holdfast.torture.settings import LEASE, LOST_LIMIT, SWEEP, Campaign
 
 _PAGE: Final = 1_000
 _AT_ONCE: Final = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How many seconds it might take until all was done, and how many it took; None if it was not."""
+
+    limit: float
+    took: float | None
+
+
 async def make(
-    app: Holdfast, arena: Arena, campaign: Campaign, first: dict[str, int], settled_after: int | None
+    app: Holdfast, arena: Arena, campaign: Campaign, first: dict[str, int], settling: Settling
 ) -> Dump:
     """All of it. `first` has the first due time of each schedule."""
     facts = await app.store.facts()
@@ -46,7 +55,7 @@ async def make(
             sweep=round(SWEEP * SECOND),
             attempts=RETRIES + 1,
             losses=LOST_LIMIT,
-            settle=round(SETTLE * SECOND),
+            settle=round(settling.limit * SECOND),
         ),
         jobs=await _jobs(app),
         ledger=[Entry(job=job, token=token) for job, token in await arena.ledger()],
@@ -59,7 +68,7 @@ async def make(
         ],
         schedules=await _schedules(app, first),
         stats={state.value: count for state, count in stats.by_state.items()},
-        settled_after=settled_after,
+        settled_after=None if settling.took is None else round(settling.took * SECOND),
         canary=CANARY,
         seed=campaign.seed,
     )

@@ -52,7 +52,7 @@ def _losing(method: Method, name: str, share: float, draw: random.Random) -> Met
             return answer
         dies = draw.random() < _DEATHS
         facts: dict[str, bool | int | float | str | None] = {"call": name, "dies": dies}
-        recorder().write(Fault(name="lost_reply", target=who(), phase="once", count=1, facts=facts))
+        recorder().write(Fault(name="lost reply", target=who(), phase="once", count=1, facts=facts))
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         raise OutcomeUnknown("the answer was lost")

@@ -1,13 +1,14 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs clean
+.PHONY: help setup check fix test demo bench proofs fuzz audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
-CHECKED := $(wildcard src tests tools benchmarks examples proofs)
+FUZZ_STAMP := $(VENV)/.stamp-fuzz
+CHECKED := $(wildcard src tests tools benchmarks examples proofs fuzz)
 
 # The first interpreter that is new enough and can make a virtual environment.
 PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -44,6 +45,15 @@ bench: $(BENCH_STAMP) ## Measure throughput and latency against peers and the ra
 proofs: $(DEV_STAMP) ## Search the models of the protocols whole (needs spin and gcc)
 	@$(BIN)/python -m proofs
 
+fuzz: $(FUZZ_STAMP) ## Throw bytes at every parser; ARGS="--seconds 600 requests" for one, longer
+	@$(BIN)/python -m fuzz $(ARGS)
+
+# URLs with user and password, and settings called so, are what examples and tests are about.
+audit: $(DEV_STAMP) ## Look for unsafe calls (bandit) and for secrets that were committed (detect-secrets)
+	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
+	@git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook \
+		--disable-plugin BasicAuthDetector --disable-plugin KeywordDetector
+
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -62,6 +72,10 @@ $(DEV_STAMP): pyproject.toml
 
 $(BENCH_STAMP): $(DEV_STAMP)
 	@$(PIP) --editable '.[bench]'
+	@touch $@
+
+$(FUZZ_STAMP): $(DEV_STAMP)
+	@$(PIP) --editable '.[fuzz]'
 	@touch $@
 
 $(BIN)/python:

@@ -1,13 +1,14 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs simulate torture durability clean
+.PHONY: help setup check fix test demo bench proofs simulate torture durability fuzz audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
-CHECKED := $(wildcard src tests tools benchmarks examples proofs)
+FUZZ_STAMP := $(VENV)/.stamp-fuzz
+CHECKED := $(wildcard src tests tools benchmarks examples proofs fuzz)
 
 # The first interpreter that is new enough and can make a virtual environment.
 PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -53,6 +54,15 @@ torture: $(DEV_STAMP) ## Kill, freeze and cut off processes at work for two minu
 durability: $(DEV_STAMP) ## Measure what each store keeps when power or its server is lost (about ten minutes)
 	@$(BIN)/python -m tests.durability $(ARGS)
 
+fuzz: $(FUZZ_STAMP) ## Throw bytes at every parser; ARGS="--seconds 600 requests" for one, longer
+	@$(BIN)/python -m fuzz $(ARGS)
+
+# URLs with user and password, and settings called so, are what examples and tests are about.
+audit: $(DEV_STAMP) ## Look for unsafe calls (bandit) and for secrets that were committed (detect-secrets)
+	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
+	@git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook \
+		--disable-plugin BasicAuthDetector --disable-plugin KeywordDetector
+
 clean: ## Delete .venv, caches and build results
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -71,6 +81,10 @@ $(DEV_STAMP): pyproject.toml
 
 $(BENCH_STAMP): $(DEV_STAMP)
 	@$(PIP) --editable '.[bench]'
+	@touch $@
+
+$(FUZZ_STAMP): $(DEV_STAMP)
+	@$(PIP) --editable '.[fuzz]'
 	@touch $@
 
 $(BIN)/python:

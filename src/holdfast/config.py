@@ -123,7 +123,8 @@ def _read(path: Path, source: str) -> dict[str, object]:
         raise ConfigurationError(f"{source}: cannot read {str(path)!r}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path}: not valid TOML: it is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, or brackets as deep, are not its own errors.
         raise ConfigurationError(f"{path}: not valid TOML: {' '.join(str(error).split())}") from None
     if path.name != "pyproject.toml":
         return document
@@ -174,7 +175,7 @@ def _convert(name: str, item: _Given) -> object:
     from_environment = item.source.startswith(PREFIX)
     try:
         return msgspec.convert(item.value, _TYPES[name], strict=not from_environment)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         is_hidden = name == "store" or name in SECRET_SETTINGS
         shown = f"a {type(item.value).__name__}" if is_hidden else ascii(item.value)
         message = f"expected {_kind(name)}, got {shown if len(shown) <= 60 else shown[:57] + '...'}"

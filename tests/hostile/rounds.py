@@ -1,4 +1,4 @@
-"""Everybody who works on a store or looks at it, one after the other. What goes wrong for any of them is told."""
+"""Everybody who works on a store or looks at it, one after the other: what goes wrong for them is told."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -18,6 +18,8 @@ VERBS = [
     "simulate",
     "torture",
     "durability",
+    "fuzz",
+    "audit",
     "clean",
 ]
 

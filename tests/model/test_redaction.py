@@ -146,3 +146,12 @@ json = st.recursive(
 def test_it_never_raises(value: object) -> None:
     once = REDACT(value)
     assert REDACT(once) == once or once != once  # noqa: PLR0124  NaN is not itself
+
+
+def test_of_one_among_many_less_is_shown() -> None:
+    alone = Redactor().redact(list(range(MOST - 1)))
+    among = Redactor().redact(list(range(MOST - 1)), among=200)
+    assert isinstance(alone, list)
+    assert isinstance(among, list)
+    assert (len(alone), len(among)) == (MOST - 1, MOST // 20)
+    assert len(str(Redactor().redact("x" * LONGEST, among=200))) < LONGEST // 10

@@ -187,3 +187,12 @@ def test_configure_leaves_an_applications_own_logging_alone() -> None:
 
 def test_printable_keeps_what_people_write() -> None:
     assert printable("Grüße, 世界 ✓") == "Grüße, 世界 ✓"
+
+
+def test_facts_with_the_name_of_a_secret_are_hidden() -> None:
+    fields = {"token": 7, "api_key": "hush", "user": {"password": "hush", "name": "ada"}, "tries": 2}
+    record = logging.makeLogRecord({"msg": "signed in", "fields": fields, "dbPassword": "hush"})
+    told = json.loads(JsonFormatter().format(record))
+    assert (told["token"], told["api_key"], told["dbPassword"], told["tries"]) == (7, "***", "***", 2)
+    assert "ada" in told["user"]
+    assert "hush" not in JsonFormatter().format(record) + LogfmtFormatter().format(record)

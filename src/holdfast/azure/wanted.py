@@ -61,7 +61,7 @@ class Rule:
     end: str
 
 
-ALLOW_AZURE: Final = Rule(AZURE_SERVICES, "0.0.0.0", "0.0.0.0")  # noqa: S104  no address to listen on
+ALLOW_AZURE: Final = Rule(AZURE_SERVICES, "0.0.0.0", "0.0.0.0")  # noqa: S104  no address to listen on  # nosec B104
 
 
 @dataclass(frozen=True, slots=True)

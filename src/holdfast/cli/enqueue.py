@@ -67,7 +67,7 @@ def parse_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call by position and by name, from JSON."""
     try:
         value: object = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise WrongUse(f"the arguments are not JSON: {error}.") from None
     if isinstance(value, dict):
         return [], {**value}

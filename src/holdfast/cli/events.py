@@ -230,7 +230,7 @@ def emit(store: str | None, namespace: str | None, as_json: bool, data: str, **g
     """Store an event, and print its id. JSON gives its data."""
     try:
         event = Event(data=msgspec.json.decode(data), **given)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise WrongUse(f"the data are not JSON: {error}.") from None
 
     async def work() -> None:

@@ -282,6 +282,6 @@ def _info(subscriber: Subscriber, progress: Progress, last: int, behind: int) ->
 def _shown(record: EventRecord) -> Event[Any]:
     try:
         return Event.from_record(record, msgspec.json.decode(record.data))
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         why = unreadable(record.data)
         return Event.from_record(record, record.data if why is None else why)

@@ -35,7 +35,7 @@ class Ending(StrEnum):
 
 
 def read_ending(word: str, reason: str | None) -> tuple[Ending, str | None]:
-    """How a stored attempt ended, and why. One whose word is not known here is told as failed, with the word."""
+    """How a stored attempt ended, and why. A word that is not known here is told as a failure, and shown."""
     try:
         return Ending(word), reason
     except ValueError:

@@ -30,6 +30,9 @@ NAMES = frozenset(
 _ALONE = frozenset({"tokens"})
 """Hidden only as the whole key: `max_tokens` is a number that people want to see."""
 DEEPEST, MOST, LONGEST = 64, 20_000, 20_000
+_NOTE = 40
+_WHOLE = 10
+"""So many on a page are each shown as one would be."""
 CUT = "…"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST_KEY = 200
@@ -62,9 +65,9 @@ class Redactor:
         self._names = frozenset(names)
         self._known: dict[str, bool] = {}
 
-    def redact(self, value: object) -> object:
-        """Decoded JSON, fit to be shown."""
-        return _Redaction(self).of(value, 0)
+    def redact(self, value: object, among: int = 1) -> object:
+        """Decoded JSON, fit to be shown. Of one `among` many less is shown, so that all are not too much."""
+        return _Redaction(self, max(1, among // _WHOLE)).of(value, 0)
 
     def shown(self, stored: bytes | None) -> object:
         """What is stored, fit to be shown; a text that says why if it cannot be read."""
@@ -86,9 +89,10 @@ class Redactor:
 class _Redaction:
     """One value's redaction, which counts what it has shown."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, share: int) -> None:
         self._hides = redactor.hides
-        self._left = MOST
+        self._left = MOST // share
+        self._longest = LONGEST // share
 
     def of(self, value: object, depth: int) -> object:
         self._left -= 1
@@ -97,7 +101,7 @@ class _Redaction:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
-            return redact_text(value)
+            return redact_text(value, self._longest)
         if isinstance(value, Secret) or is_marked(value):
             return HIDDEN
         if isinstance(value, dict):
@@ -127,9 +131,9 @@ class _Redaction:
         return shown
 
 
-def redact_text(text: str) -> str:
+def redact_text(text: str, longest: int = LONGEST) -> str:
     """The text, cut if it is long, without user and password of the URLs in it, and such parameters."""
-    text = _cut(text, LONGEST)
+    text = _cut(text, longest)
     if "://" not in text:
         return text
     return "".join(_redact_url(part) if "://" in part else part for part in re.split(r"(\s+)", text))
@@ -178,4 +182,6 @@ def _words(name: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}{CUT} ({len(text) - limit} more characters)"
+    if len(text) <= limit + _NOTE:  # else what was cut would be cut again
+        return text
+    return f"{text[:limit]}{CUT} ({len(text) - limit} more characters)"

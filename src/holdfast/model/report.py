@@ -168,7 +168,7 @@ def decode_report(told: bytes, at: int) -> WorkerReport | None:
     """The report that the store got at that instant; None for one that cannot be read."""
     try:
         found = _decode(told)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     report = replace(found.report, at=moment(at))
     if found.bounds == BOUNDS and all(

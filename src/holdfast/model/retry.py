@@ -205,5 +205,5 @@ def decode_retry(stored: bytes) -> RetryStrategy:
     """Raises msgspec.DecodeError for what is not a stored strategy."""
     try:
         return _decoder.decode(stored)
-    except ConfigurationError as error:
+    except (ConfigurationError, UnicodeDecodeError, RecursionError) as error:
         raise msgspec.ValidationError(str(error)) from error

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from holdfast.model.masking import mask
+from holdfast.model.redaction import Redactor, redact_names
+from holdfast.model.secret import HIDDEN, Secret
 from holdfast.model.settings import Settings
 
 AUDIT = "holdfast.audit"
@@ -49,7 +51,11 @@ def _escape(character: str) -> str:
 
 
 class _LineFormatter(logging.Formatter):
-    """What both formats share: the facts of a record, in a steady order."""
+    """What both formats share: the facts of a record, in a steady order, without secrets."""
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        super().__init__()
+        self._redactor = redactor or Redactor()
 
     def facts(self, record: logging.LogRecord) -> Iterator[tuple[str, object]]:
         """Time, level, logger and event; then whose event it is; then the rest; then the traceback."""
@@ -61,7 +67,9 @@ class _LineFormatter(logging.Formatter):
         fields = _fields(record)
         for name in _FIRST:
             if name in fields:
-                yield name, fields.pop(name)
+                value = fields.pop(name)
+                # Of an attempt it is a number, and no secret.
+                yield name, value if isinstance(value, int) else self._redacted(name, value)
         taken = {*_HEAD, *_FIRST, "traceback"}
         for given, value in fields.items():
             if given not in _SILENT:
@@ -69,11 +77,19 @@ class _LineFormatter(logging.Formatter):
                 while name in taken:  # a fact that came with a payload must not pass for one of ours
                     name += "_"
                 taken.add(name)
-                yield name, value
+                yield name, self._redacted(given, value)
         if record.exc_info:
             yield "traceback", self.formatException(record.exc_info)
         elif record.exc_text:
             yield "traceback", record.exc_text
+
+    def _redacted(self, name: str, value: object) -> object:
+        """The value as it may be shown, by the names that hide arguments and results too."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, Secret) or self._redactor.hides(name):
+            return HIDDEN
+        return self._redactor.redact(value) if isinstance(value, dict | list | tuple) else value
 
 
 class LogfmtFormatter(_LineFormatter):
@@ -103,7 +119,9 @@ def configure(settings: Settings, stream: TextIO | None = None) -> None:
     if root.handlers:
         return
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else LogfmtFormatter())
+    redactor = Redactor(redact_names(settings.redact_names or ""))
+    formatter = JsonFormatter if settings.log_format == "json" else LogfmtFormatter
+    handler.setFormatter(formatter(redactor))
     root.addHandler(handler)
     root.setLevel(level)
 

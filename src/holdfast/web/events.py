@@ -80,7 +80,7 @@ async def list_events(incoming: Incoming[EventsQuery, None]) -> EventsAnswer:
             )
     redact = incoming.app.redactor.redact
     return EventsAnswer(
-        events=[_document(event, redact(event.data)) for event in found],
+        events=[_document(event, redact(event.data, among=len(found))) for event in found],
         after=found[-1].position if found else query.after,
     )
 

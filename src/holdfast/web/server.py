@@ -15,7 +15,7 @@ from holdfast.web.access import SHORT, Role, Token, new_secret, parse_tokens
 from holdfast.web.making import create
 from holdfast.web.origin import LOCAL, Hosts, is_loopback
 
-_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104  refused without credentials
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104  refused without credentials  # nosec B104
 _BACKLOG = 128
 _MOST_CONNECTIONS = 1_000
 _GOODBYE_SECONDS = 5

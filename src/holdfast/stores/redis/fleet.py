@@ -9,6 +9,7 @@ from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.model.timing import SECOND
 from holdfast.stores.bell import Bell
 from holdfast.stores.redis.database import Database
+from holdfast.stores.redis.records import text
 
 _DAY = 86_400 * SECOND
 _TIMES = Struct(">qqq")
@@ -43,8 +44,12 @@ class RedisFleet:
     async def workers(self) -> list[WorkerRecord]:
         found: list[WorkerRecord] = []
         for said, times, live, report in await self._database.run("workers", _DAY):
+            try:
+                worker = _decode(said or b"")
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                continue  # whoever it is will say so again when it is started anew
             started, seen, _ = _TIMES.unpack(times)
-            worker = replace(_decode(said), started=started, seen=seen, live=live == 1)
+            worker = replace(worker, started=started, seen=seen, live=live == 1)
             found.append(worker if report is None else _with(worker, report))
         return sorted(found, key=lambda worker: worker.id)
 
@@ -59,10 +64,10 @@ class RedisFleet:
     async def queues(self) -> list[QueueRecord]:
         counts, *told = await self._database.run("queues", writes=False)
         paused, since, waited = (dict(zip(each[::2], each[1::2], strict=True)) for each in told)
-        names = {field[1:] for field in counts if field[0] in _LIVE} | set(paused)
+        names = {field[1:] for field in counts if field and field[0] in _LIVE} | set(paused)
         found = [
             QueueRecord(
-                name=name.decode(),
+                name=text(name),
                 paused=paused.get(name) == b"1",
                 paused_since=_number(since.get(name)),
                 oldest=_number(waited.get(name)),
@@ -73,9 +78,11 @@ class RedisFleet:
 
 
 def _number(told: bytes | None) -> int | None:
-    return None if told is None else int(told)
+    return int(told) if told is not None and told.isdigit() else None
 
 
 def _with(worker: WorkerRecord, told: bytes) -> WorkerRecord:
+    if len(told) < _INSTANT.size:
+        return worker
     (reported,) = _INSTANT.unpack_from(told)
     return replace(worker, report=told[_INSTANT.size :], reported=reported)

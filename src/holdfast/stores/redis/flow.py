@@ -11,7 +11,7 @@ from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, gate, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.bell import Bell
 from holdfast.stores.redis.database import Database
-from holdfast.stores.redis.records import EXACT, state_of
+from holdfast.stores.redis.records import EXACT, state_of, text
 
 LAYOUT: Final = 2
 """The form in which a namespace is stored from its first limit on. One that has a newer one is left alone."""
@@ -60,8 +60,12 @@ class RedisFlow:
 
     async def limits(self) -> list[LimitRecord]:
         told, paused = await self._database.run("flow_limits", writes=False)
-        since = {field.decode(): int(when) for field, when in zip(paused[::2], paused[1::2], strict=True)}
-        limits = [_decode(value[_LIMIT.size :]) for values in told for value in values]
+        since = {
+            text(field): int(when)
+            for field, when in zip(paused[::2], paused[1::2], strict=True)
+            if when.isdigit()
+        }
+        limits = [limit for values in told for limit in map(_read, values) if limit is not None]
         found = [replace(each, paused_since=since.get(gate(each.scope, each.name))) for each in limits]
         return sorted(found, key=lambda limit: (limit.scope, limit.name))
 
@@ -85,7 +89,7 @@ class RedisFlow:
         told: list[bytes] = await self._database.run(
             "flow_before", job_id, after or b"", max(0, limit), writes=False
         )
-        return [(link[:-2].decode(), _end(link[-1:])) for link in told]
+        return [(text(link[:-2]), _end(link[-1:])) for link in told]
 
     async def release(self, job_id: str) -> bool:
         wake = self._bell.strike()
@@ -95,7 +99,7 @@ class RedisFlow:
 
     async def held(self, after: str | None, limit: int) -> list[str]:
         told: list[bytes] = await self._database.run("flow_held", writes=False)
-        found = sorted(job_id.decode() for job_id in told)
+        found = sorted(map(text, told))
         return [job_id for job_id in found if after is None or job_id > after][: max(0, limit)]
 
     async def proceed(self, sequence: str) -> None:
@@ -105,11 +109,11 @@ class RedisFlow:
 
     async def halted(self) -> dict[str, str]:
         told: list[bytes] = await self._database.run("flow_halted", writes=False)
-        return {name.decode(): job.decode() for name, job in zip(told[::2], told[1::2], strict=True)}
+        return {text(name): text(job) for name, job in zip(told[::2], told[1::2], strict=True)}
 
     async def overdue(self, limit: int) -> list[str]:
         told: list[bytes] = await self._database.run("flow_overdue", max(0, limit), writes=False)
-        return [job_id.decode() for job_id in told]
+        return list(map(text, told))
 
 
 def _value(limit: LimitRecord) -> bytes:
@@ -124,4 +128,12 @@ def _value(limit: LimitRecord) -> bytes:
 
 
 def _end(code: bytes) -> State | None:
-    return None if code == b"-" else state_of(int(code))
+    return state_of(int(code)) if code.isdigit() else None
+
+
+def _read(value: bytes) -> LimitRecord | None:
+    """The limit; None for what somebody has put in its place, which scripts take for none either."""
+    try:
+        return _decode(value[_LIMIT.size :])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

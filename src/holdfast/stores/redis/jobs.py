@@ -1,5 +1,6 @@
 """The job operations: each one script."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from holdfast.stores.redis.database import Database
 from holdfast.stores.redis.finding import find
 from holdfast.stores.redis.listener import RedisWakeups
 from holdfast.stores.redis.moving import Batch
-from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number
+from holdfast.stores.redis.records import CODES, STATES, attempts, clean, job, made, number, text
 
 PRUNED: Final = 1_000
 """How many finished jobs one call looks at. Those that were deleted before are among them."""
@@ -124,7 +125,7 @@ class RedisJobs:
             claimed=claimed,
             cancel_asked=_asked(asked),
             paused=frozenset(queue.decode() for queue in paused),
-            next_due=None if next_due is None else int(next_due),
+            next_due=int(next_due) if next_due is not None and _COUNT.fullmatch(next_due) else None,
             registered=registered == 1,
             handed=handed,
             handed_ago=handed_ago,
@@ -186,17 +187,18 @@ class RedisJobs:
         has_more, counts = 1, list[bytes]()
         while has_more:
             has_more, counts = await self._database.run("count")
-        numbers = dict(zip(counts[::2], map(int, counts[1::2]), strict=True))
+        told = zip(counts[::2], counts[1::2], strict=True)
+        numbers = {field: int(number_) for field, number_ in told if _COUNT.fullmatch(number_)}
         return [
             QueueCount(
-                queue=field[1:].decode(),
+                queue=text(field[1:]),
                 state=STATES[int(field[:1])],
                 count=number_,
                 due=numbers.get(_DUE[field[:1]] + field[1:], 0) if field[:1] in _DUE else 0,
                 parked=numbers.get(_PARKED[field[:1]] + field[1:], 0) if field[:1] in _PARKED else 0,
             )
             for field, number_ in sorted(numbers.items(), key=lambda line: (line[0][1:], line[0]))
-            if field[:1].isdigit()
+            if field[:1] in _CODES
         ]
 
     async def history(self, job_id: str) -> list[AttemptRecord]:
@@ -218,6 +220,8 @@ class RedisJobs:
         return removed
 
 
+_COUNT = re.compile(rb"-?[0-9]+")
+_CODES = frozenset(str(code).encode() for code in CODES.values())
 _DUE = {b"0": b"S", b"5": b"R"}
 """Which count tells the jobs of a waiting state that are ready."""
 

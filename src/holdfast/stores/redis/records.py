@@ -7,12 +7,13 @@ never touched by the server.
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
+from struct import error as StructError  # noqa: N812  it is one
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.model.flow import NO_FLOW, Flow, or_none
-from holdfast.model.lifecycle import LEASED, Ending, State
+from holdfast.model.lifecycle import LEASED, Ending, State, read_ending
 from holdfast.model.records import AttemptRecord, JobRecord, NewJob
 
 STATES: tuple[State, ...] = (
@@ -95,8 +96,29 @@ def unsortable(packed: bytes) -> int:
 
 
 def job(told: Sequence[Any]) -> JobRecord:
-    """A job from its record, its body, its result, and what few have beside them."""
-    return made(*told)
+    """A job from its record, its body, its result, what few have beside them, and its id.
+
+    One whose record is none is told as damaged, and failed: nobody can work on it.
+    """
+    try:
+        return made(*told)
+    except (StructError, UnicodeDecodeError, ValueError) as error:
+        return JobRecord(
+            id=text(told[4]),
+            task="",
+            queue="",
+            payload=b"",
+            state=State.FAILED,
+            priority=0,
+            due=0,
+            created=0,
+            damaged=f"record: {error}"[:500],
+        )
+
+
+def text(stored: bytes) -> str:
+    """A name or a note, with what is no UTF-8 replaced."""
+    return stored.decode("utf-8", "replace")
 
 
 def made(
@@ -228,29 +250,47 @@ def _add_extra(found: JobRecord, extra: Sequence[bytes]) -> None:
     if b"p" in fields:
         found.progress = float(fields[b"p"])
     if b"n" in fields:
-        found.progress_note = fields[b"n"].decode()
+        found.progress_note = text(fields[b"n"])
     if b"r" in fields:
-        found.reason = fields[b"r"].decode()
+        found.reason = text(fields[b"r"])
     if b"e" in fields:
-        found.error = fields[b"e"].decode()
+        found.error = text(fields[b"e"])
     if b"t" in fields:
         found.tags = _decode_tags(fields[b"t"])
 
 
 def attempts(job_id: str, record: bytes | None, past: Sequence[bytes]) -> list[AttemptRecord]:
     """The ended attempts of a job; the last of a plain success is told by its record alone."""
-    found = [_attempt(job_id, _decode_attempt(packed)) for packed in past]
-    if record is not None:
+    found = [_past(job_id, packed) for packed in past]
+    if record is not None and len(record) >= _WHOLE.size:
         _, token, _, run, ends, started, _, flags, *_, names = _WHOLE.unpack_from(record)
         if flags & _IS_TOLD:
-            worker = record[names:].decode()
+            worker = text(record[names:])
             ending = [run, token, worker, started or False, ends, Ending.SUCCESS, False, False]
             found.append(_attempt(job_id, ending))
     return found
 
 
+def _past(job_id: str, packed: bytes) -> AttemptRecord:
+    try:
+        return _attempt(job_id, _decode_attempt(packed))
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        unknown = [
+            0,
+            0,
+            "",
+            False,
+            0,
+            Ending.FAILED,
+            "what was recorded of this attempt cannot be read",
+            False,
+        ]
+        return _attempt(job_id, unknown)
+
+
 def _attempt(job_id: str, values: list[Any]) -> AttemptRecord:
-    run, token, worker, started, finished, outcome, reason, error, *_ = values
+    run, token, worker, started, finished, word, why, error, *_ = values
+    outcome, reason = read_ending(word, None if why is False else why)
     return AttemptRecord(
         job=job_id,
         run=run,
@@ -258,8 +298,8 @@ def _attempt(job_id: str, values: list[Any]) -> AttemptRecord:
         worker=worker,
         started=None if started is False else started,
         finished=finished,
-        outcome=Ending(outcome),
-        reason=None if reason is False else reason,
+        outcome=outcome,
+        reason=reason,
         error=None if error is False else error,
     )
 

@@ -14,7 +14,7 @@ from holdfast.stores.listeners import Listeners
 from holdfast.stores.redis.adding import flat, has_flow
 from holdfast.stores.redis.appending import flat_events
 from holdfast.stores.redis.database import Database
-from holdfast.stores.redis.records import EXACT, sortable, state_of, unsortable
+from holdfast.stores.redis.records import EXACT, sortable, state_of, text, unsortable
 
 STEP: Final = 1_000
 """How many schedules one script looks at."""
@@ -129,13 +129,13 @@ def _record(name: bytes, value: bytes, job_record: bytes | None) -> ScheduleReco
     job = _FIXED.size + mark_size
     definition = job + job_size
     return ScheduleRecord(
-        name=name.decode(),
+        name=text(name),
         version=version,
-        mark=value[_FIXED.size : job].decode(),
+        mark=text(value[_FIXED.size : job]),
         definition=value[definition : definition + size],
         state=value[definition + size :],
         look_at=unsortable(look) if flags & _HAS_LOOK else None,
-        job=value[job:definition].decode() if flags & _HAS_JOB else None,
+        job=text(value[job:definition]) if flags & _HAS_JOB else None,
         waits=flags & _WAITS != 0,
         run=_run(job_record),
     )

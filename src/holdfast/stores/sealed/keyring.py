@@ -52,7 +52,7 @@ class Keyring:
                 return cipher.decrypt(envelope.body, _bound(envelope.header, namespace, names))
         except InvalidTag:
             pass
-        except Exception:  # noqa: BLE001, S110  whatever a row says of its place, it must not end who reads it
+        except Exception:  # noqa: BLE001, S110  whatever a row says, it ends no reader  # nosec B110
             pass
         why = "is damaged, or was written for something else"
         return unread(stored, f"what was encrypted with key {envelope.key_id} {why}")

@@ -4,6 +4,8 @@
 -- a transaction that will end the attempt never meets a heartbeat, whatever its isolation.
 -- Times are microseconds since 1970 by this server's clock. States: 0 scheduled, 1 claimed, 2 running,
 -- 3 success, 4 failed, 5 retry, 6 dlq, 7 cancelled.
+-- What is sound keeps out what nobody could work with: a state that is none, a count, token or duration so large that the
+-- next one is no number any more, tags that are no list of texts. One such row would have every claim that meets it fail.
 
 CREATE TABLE holdfast.namespace (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -59,7 +61,15 @@ CREATE TABLE holdfast.job (
     fair_key text COLLATE "C",
     sequence text COLLATE "C",
     gate text COLLATE "C",
-    CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id) WITH (fillfactor = 50)
+    CONSTRAINT holdfast_job_pkey PRIMARY KEY (ns, id) WITH (fillfactor = 50),
+    CONSTRAINT holdfast_job_sound CHECK (
+        state BETWEEN 0 AND 7
+        AND least(due, created) >= -9000000000000000000
+        AND least(run, failures, lost, version) >= 0 AND greatest(run, failures, lost, version) <= 2000000000
+        AND token BETWEEN 0 AND 9000000000000000000
+        AND coalesce(lease BETWEEN 0 AND 4611686018427387904, true)
+        AND coalesce(array_ndims(tags) = 1 AND array_position(tags, NULL) IS NULL, true)
+    )
 ) WITH (
     fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -148,7 +158,8 @@ CREATE TABLE holdfast.done (
     limit_key text COLLATE "C",
     fair_key text COLLATE "C",
     sequence text COLLATE "C",
-    CONSTRAINT holdfast_done_pkey PRIMARY KEY (ns, id)
+    CONSTRAINT holdfast_done_pkey PRIMARY KEY (ns, id),
+    CONSTRAINT holdfast_done_sound CHECK (state BETWEEN 0 AND 7)
 ) PARTITION BY RANGE (id);
 CREATE INDEX holdfast_done_finished ON holdfast.done USING brin (finished) WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX holdfast_done_state ON holdfast.done (ns, state, id) WHERE state <> 3;
@@ -178,7 +189,8 @@ CREATE TABLE holdfast.day (
     upto bigint NOT NULL,
     again bigint NOT NULL DEFAULT 0,
     made boolean NOT NULL DEFAULT false,
-    name text PRIMARY KEY
+    name text PRIMARY KEY,
+    CONSTRAINT holdfast_day_sound CHECK (upto BETWEEN 0 AND 253402300799999999)
 );
 
 -- Held by its job while that is live, and until the end of the TTL if it has one.
@@ -247,7 +259,13 @@ CREATE TABLE holdfast.limits (
     declared boolean NOT NULL,
     scope text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    PRIMARY KEY (ns, scope, name)
+    PRIMARY KEY (ns, scope, name),
+    CONSTRAINT holdfast_limits_sound CHECK (
+        scope IN ('queue', 'task', 'key', 'each_key')
+        AND coalesce(rate BETWEEN 0 AND 2147483647, true)
+        AND burst BETWEEN 0 AND 2147483647
+        AND period BETWEEN 0 AND 4000000000000000
+    )
 );
 
 -- Gates with a rate: how far it is used up. opens: when the gate is to be looked at because of the time.
@@ -274,7 +292,8 @@ CREATE TABLE holdfast.link (
     job uuid NOT NULL,
     ns integer NOT NULL,
     state smallint,
-    PRIMARY KEY (ns, waiter, job)
+    PRIMARY KEY (ns, waiter, job),
+    CONSTRAINT holdfast_link_sound CHECK (state BETWEEN 0 AND 7)
 );
 -- Those who look for a job or a waiter compare the namespace in a way that fits no index, so that no other is taken before
 -- the table was ever analysed; the last tells whether anything is pending at all.

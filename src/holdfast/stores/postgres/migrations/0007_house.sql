@@ -20,6 +20,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0)) THEN
         RETURN;
     END IF;
+    UPDATE holdfast.day SET made = true WHERE NOT made AND to_regclass('holdfast.done_' || name) IS NOT NULL;
     DELETE FROM holdfast.day WHERE NOT made AND upto <= v_now;
     INSERT INTO holdfast.day (name, upto)
     SELECT to_char(to_timestamp(n / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD'), n + v_day

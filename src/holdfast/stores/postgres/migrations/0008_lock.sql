@@ -25,7 +25,8 @@ CREATE INDEX holdfast_lock_line_until ON holdfast.lock_line (until);
 -- The last token of any lock of the namespace.
 CREATE TABLE holdfast.lock_token (
     token bigint NOT NULL,
-    ns integer PRIMARY KEY
+    ns integer PRIMARY KEY,
+    CONSTRAINT holdfast_lock_token_sound CHECK (token BETWEEN 0 AND 9000000000000000000)
 ) WITH (fillfactor = 10);
 
 -- Calls about one lock come one after the other, each seeing all that those before it did.

@@ -32,7 +32,8 @@ CREATE TABLE holdfast.event (
     aggregate text COLLATE "C",
     data bytea NOT NULL,
     headers bytea,
-    PRIMARY KEY (ns, position)
+    PRIMARY KEY (ns, position),
+    CONSTRAINT holdfast_event_sound CHECK ((aggregate IS NULL) = (version IS NULL))
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.05,
@@ -46,7 +47,8 @@ CREATE INDEX holdfast_event_aggregate ON holdfast.event (ns, topic, aggregate, p
 -- The last position that was given. Whoever gives positions or removes events has its row locked.
 CREATE TABLE holdfast.event_head (
     last bigint NOT NULL,
-    ns integer PRIMARY KEY
+    ns integer PRIMARY KEY,
+    CONSTRAINT holdfast_event_head_sound CHECK (last BETWEEN 0 AND 9000000000000000000)
 ) WITH (fillfactor = 10);
 
 -- The highest version of those aggregates of a topic of which no event is kept. The last version of any other stands with

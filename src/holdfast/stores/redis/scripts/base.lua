@@ -34,6 +34,36 @@ function F.each_part(command, key, values)
   end
 end
 
+-- Whether the names of a record end where it says; one that somebody has overwritten counts as none.
+function F.is_sound(record)
+  local size = #record
+  if size < 90 then return false end
+  local last, at = byte(record, 83) * 256 + byte(record, 84), 85
+  for _ = 1, 3 do
+    if at + 1 > size then return false end
+    at = at + 2 + byte(record, at) * 256 + byte(record, at + 1)
+  end
+  return at - 1 <= last and last <= size
+end
+
+function F.record_of(id)
+  local record = call('HGET', RECORDS, id)
+  return record and F.is_sound(record) and record
+end
+
+function F.read_records(ids)
+  local found = F.read_all(RECORDS, ids)
+  for place, record in ipairs(found) do found[place] = record and F.is_sound(record) and record end
+  return found
+end
+
+-- When the life of a worker ends that is known; what somebody has overwritten is not.
+function F.life_of(worker)
+  local known = call('HGET', NS .. 'u', worker)
+  if not known or #known ~= 24 then return nil end
+  return unpacked('>i8', known, 17), unpacked('>i8', known)
+end
+
 function F.read_all(key, fields)
   if not fields[1] then return {} end
   if #fields <= MOST then return call('HMGET', key, unpack(fields)) end
@@ -100,7 +130,7 @@ function F.is_finished(job) return not F.is_leased(job) and not F.is_waiting(job
 
 -- All that is stored of a job, as Python reads it.
 function F.told(record, body, id)
-  local flags = byte(record, 42)
+  local flags = byte(record, 42) or 0
   return {
     record,
     body,

@@ -96,7 +96,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer, found)
   local ids, leases, records, heads = {}, {}, {}, {}
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
   local its_bodies = F.read_all(BODIES, ids)
-  found = found or F.read_all(RECORDS, ids)
+  found = found or F.read_records(ids)
   for place = #ids, 1, -1 do
     if not found[place] then -- deleted by somebody's own hand: the others are not lost with it
       table.remove(ids, place)

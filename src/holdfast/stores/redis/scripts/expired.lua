@@ -2,7 +2,7 @@
 -- found.
 local answer = {}
 local ids = call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, ARGV[2])
-for place, record in ipairs(F.read_all(RECORDS, ids)) do
+for place, record in ipairs(F.read_records(ids)) do
   if record then answer[#answer + 1] = F.told(record, call('HGET', BODIES, ids[place]), ids[place]) end
 end
 return answer

@@ -3,8 +3,8 @@ function F.forget_dead(after)
   local left = {}
   local all = call('HGETALL', NS .. 'u')
   for place = 1, #all, 2 do
-    local _, _, ends = unpacked('>i8i8i8', all[place + 1])
-    if now - ends < after then
+    local ends = F.life_of(all[place])
+    if ends and now - ends < after then
       left[#left + 1] = {all[place], all[place + 1], now < ends and 1 or 0}
     else
       call('HDEL', NS .. 'u', all[place])

@@ -91,7 +91,7 @@ function F.gate_of(key)
 end
 
 function F.limit_of(stored)
-  if not stored then return false end
+  if not stored or #stored < 33 then return false end
   local concurrency, interval, burst, bits = unpacked('>i8i8i8B', stored)
   return {concurrency = concurrency, interval = interval, burst = burst, is_paused = F.has(bits, 1)}
 end

@@ -70,7 +70,7 @@ function F.release(gate, place, queue, task, count)
   local entries = call('ZRANGE', line, 0, count - 1)
   local ids, records, ready = {}, {}, {}
   for at, entry in ipairs(entries) do ids[at] = sub(entry, 17) end
-  for at, record in ipairs(F.read_all(RECORDS, ids)) do
+  for at, record in ipairs(F.read_records(ids)) do
     if record then
       local first = byte(record) - IS_PARKED
       records[#records + 1] = ids[at]
@@ -102,12 +102,16 @@ function F.free(gates)
     for _, other in ipairs(beyond) do gates[#gates + 1] = other end
     for _, row in ipairs(call('SMEMBERS', PLACES .. gate)) do
       local size, rest = string.match(row, '^(%d+):(.*)$')
-      local queue, task = sub(rest, 1, size), sub(rest, size + 2)
-      local limit = F.limit_at(gate, task)
-      local room = limit and F.room(gate, limit) or FREED + 1
-      local count = math.min(room, FREED, budget)
-      if count > 0 then F.release(gate, row, queue, task, count) end
-      if room > math.max(count, 0) and call('EXISTS', F.parked_line(gate, row)) == 1 then is_left = true end
+      if rest then
+        local queue, task = sub(rest, 1, size), sub(rest, size + 2)
+        local limit = F.limit_at(gate, task)
+        local room = limit and F.room(gate, limit) or FREED + 1
+        local count = math.min(room, FREED, budget)
+        if count > 0 then F.release(gate, row, queue, task, count) end
+        if room > math.max(count, 0) and call('EXISTS', F.parked_line(gate, row)) == 1 then is_left = true end
+      else
+        call('SREM', PLACES .. gate, row) -- somebody else's
+      end
     end
     if is_left then
       call('SADD', OPEN, gate)

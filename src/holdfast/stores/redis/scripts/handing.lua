@@ -24,8 +24,8 @@ function F.want_of(worker)
   local want = wants[worker]
   if want ~= nil then return want end
   wants[worker] = false
-  local kept, known = call('HGET', STANDING, worker), call('HGET', NS .. 'u', worker)
-  if not kept or not known or now >= unpacked('>i8', known, 17) then return false end
+  local kept, ends = call('HGET', STANDING, worker), F.life_of(worker)
+  if not kept or not ends or now >= ends then return false end
   if unpacked('>i8', kept) < 0 then return false end
   local seq, since, left, ear, at = unpacked('>i8i8I4I2c0', kept)
   if call('PUBSUB', 'NUMSUB', NS .. ear)[2] == 0 then return false end

@@ -5,7 +5,7 @@ function F.each_holding(act)
     all[gate] = all[gate] or {}
     table.insert(all[gate], id)
   end
-  for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_records(ids)) do
     if record then
       local common, key = F.facts(record)
       add(common.queue_gate, ids[place])

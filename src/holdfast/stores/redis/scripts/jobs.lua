@@ -2,7 +2,7 @@
 local jobs, changed, fresh = {}, {}, {}
 
 function F.read_jobs(ids)
-  local records = F.read_all(RECORDS, ids)
+  local records = F.read_records(ids)
   for place, id in ipairs(ids) do
     if jobs[id] == nil then jobs[id] = records[place] and F.opened(id, records[place]) end
   end
@@ -11,7 +11,7 @@ end
 function F.job_of(id)
   local job = jobs[id]
   if job == nil then
-    local record = call('HGET', RECORDS, id)
+    local record = F.record_of(id)
     job = record and F.opened(id, record)
     jobs[id] = job
   end

@@ -4,9 +4,17 @@
 local KEEP = 60000
 local LOCKS, ENDS_OF_LOCKS = NS .. 'on', NS .. 'oe'
 
+-- What somebody has overwritten is held by nobody: whoever held it cannot show that.
+function F.unpacked_lock(stored)
+  if not stored then return nil end
+  local is_whole, lock = pcall(cmsgpack.unpack, stored)
+  if not is_whole or type(lock) ~= 'table' or type(lock[4]) ~= 'table' then return nil end
+  return type(lock[1]) == 'string' and type(lock[2]) == 'number' and type(lock[3]) == 'number' and lock
+end
+
 function F.lock_of(name)
   local stored = call('GET', NS .. 'o:' .. name)
-  local lock = stored and cmsgpack.unpack(stored) or {'', 0, 0, {}}
+  local lock = F.unpacked_lock(stored) or {'', 0, 0, {}}
   local line = {}
   for place = 1, #lock[4], 2 do
     if lock[4][place + 1] > now then

@@ -56,7 +56,7 @@ if want then
   call('HSET', NS .. 'b', id, ARGV[6])
   call('ZADD', NS .. 'i', 0, id)
   call('ZADD', NS .. 'l', text('%.0f', ends), id)
-  call('HINCRBY', NS .. 'c', '1' .. queue, 1)
+  if type(redis.pcall('HINCRBY', NS .. 'c', '1' .. queue, 1)) == 'table' then call('HSET', NS .. 'c', '1' .. queue, 1) end
   call('HSET', NS .. 'y', worker, pack('>i8i8I2c0', -seq, now, #id, id))
   call('ZREM', line, worker)
   local message = pack('>I2c0i8i8', #worker, worker, seq, after)
@@ -71,8 +71,10 @@ else
   call('ZADD', NS .. 'i', 0, id)
   call('ZADD', NS .. 'w:' .. #queue .. ':' .. queue .. ':' .. task, 0, place .. id)
   call('SADD', NS .. 't:' .. queue, task)
-  call('HINCRBY', NS .. 'c', '0' .. queue, 1)
-  call('HINCRBY', NS .. 'c', 'S' .. queue, 1)
+  for _, field in ipairs({'0' .. queue, 'S' .. queue}) do
+    -- A count that somebody has overwritten begins anew.
+    if type(redis.pcall('HINCRBY', NS .. 'c', field, 1)) == 'table' then call('HSET', NS .. 'c', field, 1) end
+  end
   is_untold = 1
   if ARGV[2] ~= '' then call('PUBLISH', NS .. 'wake', ARGV[2]) end
 end

@@ -100,7 +100,7 @@ function F.look_at(entries, passed, records, left)
   local ids, parked = {}, {}
   for place, entry in ipairs(entries) do ids[place] = sub(entry, 17) end
   local done, has_room = #entries, false
-  for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_records(ids)) do
     if record then
       local id = ids[place]
       local common, key, sequence = F.facts(record)

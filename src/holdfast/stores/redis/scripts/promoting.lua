@@ -10,7 +10,7 @@ function F.promote(queue)
   if left == 0 then return 0 end
   local ids = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, math.min(BATCH, left))
   left = left - #ids
-  for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_records(ids)) do
     if record then
       local job = F.opened(ids[place], record)
       F.wait(job)

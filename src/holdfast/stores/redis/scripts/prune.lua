@@ -4,8 +4,8 @@ local before, most = now - ARGV[2], math.min(tonumber(ARGV[3]), tonumber(ARGV[4]
 local entries = call('LRANGE', FINISHED, 0, most - 1)
 local ids, gone = {}, {}
 for place, entry in ipairs(entries) do
-  if unpacked('>i8', entry) >= before then break end
-  ids[place] = sub(entry, 9)
+  if #entry >= 8 and unpacked('>i8', entry) >= before then break end
+  ids[place] = sub(entry, 9) -- of what somebody has put there nothing is left, and no job is called so
 end
 F.read_jobs(ids)
 for place, id in ipairs(ids) do

@@ -4,7 +4,7 @@
 local PRIORITIES, LAST = 100, string.rep('\255', 9)
 
 local function since(id)
-  local record = call('HGET', RECORDS, id)
+  local record = F.record_of(id)
   if not record then return now end
   local job = F.opened(id, record)
   return math.max(F.due_of(job.place), job.created)

@@ -3,7 +3,7 @@
 function F.still_held(worker, seqs, ids, answer)
   local its = {}
   for _, seq in ipairs(seqs) do its[pack('>i8', seq)] = true end
-  for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_records(ids)) do
     local is_its = record and its[sub(record, 34, 41)] and sub(record, F.names_end(record) + 1) == worker
     local code = is_its and byte(record) % 8
     if code == CLAIMED or code == RUNNING then

@@ -34,7 +34,7 @@ if #found < limit then
       is_found[waiting[place]] = true
     end
   end
-  for place, record in ipairs(F.read_all(RECORDS, ids)) do
+  for place, record in ipairs(F.read_records(ids)) do
     local state = record and byte(record) % 8
     local is_live = state == SCHEDULED or state == CLAIMED or state == RUNNING or state == RETRY
     if #found < limit and not is_live and not is_found[waiting[place]] then

@@ -32,7 +32,7 @@ end
 function F.tell_schedules(answer, schedules)
   local ids = {}
   for place, schedule in ipairs(schedules) do ids[place] = schedule and schedule.job or '' end
-  local records = F.read_all(RECORDS, ids)
+  local records = F.read_records(ids)
   for place, schedule in ipairs(schedules) do
     if schedule then
       answer[#answer + 1] = schedule.name

@@ -33,7 +33,7 @@ function F.succeed(worker, values)
     total = total + 1
     ids[total] = values[at]
   end
-  local found, heads, refused = F.read_all(RECORDS, ids), {}, {}
+  local found, heads, refused = F.read_records(ids), {}, {}
   local stamp = pack('>i8', now)
   for place = 1, total do
     local id, record, token = ids[place], found[place], values[4 * place - 2]

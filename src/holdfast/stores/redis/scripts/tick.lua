@@ -34,8 +34,8 @@ if moves then
 end
 if F.save then F.save() end
 
-local known = call('HGET', NS .. 'u', worker)
-local is_registered = known and now < unpacked('>i8', known, 17)
+local ends = F.life_of(worker)
+local is_registered = ends and now < ends
 local claimed, paused, next_due = {{}, {}, {}}, {}, nil
 local is_late, is_kept, ids, since
 if stood or (want and want.stands > 0) then is_late, is_kept, ids, since = F.end_want(worker, seq, stood) end

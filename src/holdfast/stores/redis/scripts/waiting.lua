@@ -50,10 +50,20 @@ function F.save_waiting()
   waiting, lines = {}, {}
 end
 
+-- A count that somebody has overwritten begins anew.
+local function counted(field, by)
+  local answer = redis.pcall('HINCRBY', COUNTS, field, by)
+  if type(answer) == 'table' then
+    call('HSET', COUNTS, field, by)
+    return by
+  end
+  return answer
+end
+
 function F.save_counts()
   for kind, its in pairs(counts) do
     for queue, by in pairs(its) do
-      if by ~= 0 and call('HINCRBY', COUNTS, kind .. queue, by) == 0 then call('HDEL', COUNTS, kind .. queue) end
+      if by ~= 0 and counted(kind .. queue, by) == 0 then call('HDEL', COUNTS, kind .. queue) end
     end
   end
   counts = {}

@@ -676,8 +676,6 @@ BEGIN
             SELECT @n = MIN(w.n) FROM #new AS w WHERE w.sequence IS NOT NULL AND w.n > @n;
         END
     END
-    IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL)
-        EXEC holdfast.rank_new_v1 @ns, @now, @waits;
     IF NOT EXISTS (SELECT 1 FROM #key)
     BEGIN
         INSERT INTO #key (name) SELECT DISTINCT w.job_key FROM #new AS w WHERE w.job_key IS NOT NULL;
@@ -691,6 +689,8 @@ BEGIN
         EXEC holdfast.add_one_v1 @ns, @now, @n;
         SELECT @n = MIN(w.n) FROM #new AS w WHERE w.n > @n;
     END
+    IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL AND w.stood IS NULL)
+        EXEC holdfast.rank_new_v1 @ns, @now, @waits;
     IF EXISTS (
         SELECT 1 FROM #new AS w
         WHERE w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL)
@@ -2358,7 +2358,7 @@ BEGIN
 END
 GO
 
--- Gives those of #new that have fair keys their ranks. Whoever adds as part of something else (@waits is 0) waits for nobody,
+-- Gives those of #new that were added and have fair keys their ranks. Whoever adds as part of something else (@waits is 0) waits for nobody,
 -- and leaves no trace of it.
 CREATE PROCEDURE holdfast.rank_new_v1 @ns int, @now bigint, @waits bit
 AS
@@ -2414,7 +2414,8 @@ BEGIN
                     COALESCE(
                         (SELECT MIN(j.rank) FROM holdfast.job AS j
                          WHERE j.ns = @ns AND j.queue = u.queue AND j.priority = u.priority
-                             AND (j.ready = 1 OR (j.ready = 0 AND j.due <= @now))),
+                             AND (j.ready = 1 OR (j.ready = 0 AND j.due <= @now))
+                             AND NOT EXISTS (SELECT 1 FROM #new AS o WHERE o.id = j.id AND o.stood IS NULL)),
                         (SELECT CASE WHEN MAX(f.last) > @now THEN MAX(f.last) ELSE @now END FROM holdfast.fair AS f
                          WHERE f.ns = @ns AND f.queue = u.queue)) AS base
                 FROM #new AS u
@@ -2423,6 +2424,10 @@ BEGIN
             ) AS p ON p.queue = k.queue AND p.priority = k.priority
         ) AS t
     ) AS r ON r.n = w.n;
+    UPDATE j SET rank = w.rank
+    FROM holdfast.job AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    INNER JOIN #new AS w ON w.id = j.id
+    WHERE j.ns = @ns AND w.fair_key IS NOT NULL AND w.stood IS NULL;
     IF @waits = 1
         UPDATE f SET last = n.last
         FROM holdfast.fair AS f

@@ -26,7 +26,7 @@ from holdfast.testing.conformance.machine import ComparedMachine
 from tests.mssql.server import URL, place
 
 # A server that compiles procedures for each session is slow to begin with.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 if URL:
 

@@ -1,7 +1,9 @@
 """The SQL Server that the environment names, and schemas in it that tests may fill and empty."""
 
+import asyncio
 import atexit
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from holdfast.stores.mssql import MssqlStore
@@ -10,6 +12,7 @@ from holdfast.stores.mssql.driver import Connection
 from holdfast.stores.mssql.drivers import driver_named
 from holdfast.stores.mssql.schema import apply
 from holdfast.testing import ManualClock
+from tests.mssql.warm import warm
 from tests.servers.ltdl import provide_ltdl
 
 SETTING = "HOLDFAST_TEST_SQLSERVER"
@@ -44,6 +47,8 @@ class Place:
             for statement in _CLOCK:
                 self.connection.execute(statement.format(schema=schema))
         atexit.register(remove, self.connection, schema)
+        with ThreadPoolExecutor(1) as thread:  # whoever asks may have an event loop of its own
+            thread.submit(asyncio.run, warm(self.url)).result()
 
     def clocked(self, clock: ManualClock) -> MssqlStore:
         """A store that goes by this clock, from now on and whenever it is moved."""

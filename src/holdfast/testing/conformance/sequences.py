@@ -173,6 +173,20 @@ class FairPromises(Promises):
         assert (await case.reload(job)).flow == added[0].flow
         assert (await case.claim_one()).id == added[0].id
 
+    @promise
+    async def test_who_stands_already_takes_no_turn_of_those_that_are_added(self, case: Case) -> None:
+        first, second = fair("a"), fair("a")
+        again = new_job(flow=NewFlow(fair_key="a"), key="k")
+        [held, known] = await case.jobs.add([new_job(key="k"), first])
+        answers = await case.jobs.add([first, again, second])
+        assert [answer.created for answer in answers] == [False, False, True]
+        assert [answers[0].record.id, answers[1].record.id] == [known.record.id, held.record.id]
+        assert known.record.flow
+        assert known.record.flow.rank is not None
+        added = answers[2].record.flow
+        assert added
+        assert added.rank == known.record.flow.rank + STRIDE
+
 
 class ExpiryPromises(Promises):
     """Jobs that are too late."""

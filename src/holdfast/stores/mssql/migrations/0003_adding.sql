@@ -256,8 +256,6 @@ BEGIN
             SELECT @n = MIN(w.n) FROM #new AS w WHERE w.sequence IS NOT NULL AND w.n > @n;
         END
     END
-    IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL)
-        EXEC holdfast.rank_new_v1 @ns, @now, @waits;
     IF NOT EXISTS (SELECT 1 FROM #key)
     BEGIN
         INSERT INTO #key (name) SELECT DISTINCT w.job_key FROM #new AS w WHERE w.job_key IS NOT NULL;
@@ -271,6 +269,8 @@ BEGIN
         EXEC holdfast.add_one_v1 @ns, @now, @n;
         SELECT @n = MIN(w.n) FROM #new AS w WHERE w.n > @n;
     END
+    IF EXISTS (SELECT 1 FROM #new AS w WHERE w.fair_key IS NOT NULL AND w.stood IS NULL)
+        EXEC holdfast.rank_new_v1 @ns, @now, @waits;
     IF EXISTS (
         SELECT 1 FROM #new AS w
         WHERE w.sequence IS NOT NULL OR w.after_json IS NOT NULL OR w.before_id IS NOT NULL OR w.held IS NOT NULL)

@@ -81,8 +81,8 @@ class Hands(Helping[T]):
         self._serve = serve
         self._name = name
         self._queue: SimpleQueue[tuple[T] | None] = SimpleQueue()
-        self._size = 0
-        self._busy = 0
+        self._size: int = 0
+        self._busy: int = 0
 
     def put(self, work: T) -> None:
         if self._busy == self._size:

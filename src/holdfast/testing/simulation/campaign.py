@@ -28,8 +28,8 @@ class Tally:
     seeds: int = 0
     hours: float = 0.0
     process_hours: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
-    failed: list[Result] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    failed: list[Result] = field(default_factory=list[Result])
 
     def add(self, result: Result) -> None:
         self.seeds += 1

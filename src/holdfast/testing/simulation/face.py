@@ -37,7 +37,7 @@ class Summary:
 
     seeds: int = 0
     hours: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter[str])
 
 
 def simulate(

@@ -33,8 +33,8 @@ class Life:
     is_started: bool = False
     is_live: bool = True
     generation: int = 0
-    completed: set[int] = field(default_factory=set)
-    endings: dict[int, tuple[Ending, str]] = field(default_factory=dict)
+    completed: set[int] = field(default_factory=set[int])
+    endings: dict[int, tuple[Ending, str]] = field(default_factory=dict[int, tuple[Ending, str]])
 
 
 class JobWitness:

@@ -83,15 +83,18 @@ class Oracle:
         return not all(answer)
 
     def _release(self, args: Arguments, answer: Any, now: int) -> bool:
-        self.locks.release(*args)
+        name, owner, token = args
+        self.locks.release(name, owner, token)
         return True
 
     def _write(self, args: Arguments, answer: Any, now: int) -> bool:
         if answer is None:
             return True
-        if len(args) > 1 and args[1] is not None:
-            self.locks.check_term(args[1], now)
-        for write in self.schedules.written(args[0], answer):
+        writes, *terms = args
+        for term in terms:
+            if term is not None:
+                self.locks.check_term(term, now)
+        for write in self.schedules.written(writes, answer):
             self.jobs.stored(write.jobs)
         return True
 

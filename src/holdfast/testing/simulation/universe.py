@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from asyncio import _set_running_loop as set_running_loop
+from asyncio import _set_running_loop as set_running_loop  # pyright: ignore[reportPrivateUsage]  for loops
 from collections.abc import Callable
 from itertools import count
 from random import Random

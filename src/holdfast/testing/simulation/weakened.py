@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from holdfast.model.records import Extension, Held, JobRecord, LockHold, Move, Tick, Ticked, Verdict
+from holdfast.model.records import Extension, Held, JobRecord, LockHold, Move, Verdict
 from holdfast.stores.memory import claims, jobs, moves
 from holdfast.stores.memory.claims import Claim
 from holdfast.stores.memory.jobs import MemoryJobs
@@ -18,8 +18,10 @@ from holdfast.stores.memory.schedules import MemorySchedules
 from holdfast.stores.memory.shelf import Shelf
 
 _apply = moves.apply_move
-_extend = MemoryJobs._extend  # noqa: SLF001  what is weakened is inside
-_lease = Claim._lease  # noqa: SLF001  the same
+_write = MemorySchedules.write
+# What is weakened is inside.
+_extend: Any = vars(MemoryJobs)["_extend"]
+_lease: Any = vars(Claim)["_lease"]
 
 
 def _any_token(shelf: Shelf, worker: str, move: Move, now: int) -> Verdict:
@@ -46,12 +48,13 @@ def _any_time(shelf: Shelf, worker: str, move: Move, now: int) -> Verdict:
     return _apply(shelf, worker, move, now)
 
 
-def _revive(self: MemoryJobs, worker: str, extension: Extension, now: int) -> Held:
+def _revive(self: Any, worker: str, extension: Extension, now: int) -> Held:
     """A lease that has ended is prolonged, as long as nobody has taken the job."""
     record = self._shelf.jobs.get(extension.job)
     if record is not None and record.lease_until is not None and record.token == extension.token:
         record.lease_until = max(record.lease_until, now + 1)
-    return _extend(self, worker, extension, now)
+    held: Held = _extend(self, worker, extension, now)
+    return held
 
 
 def _same_token(self: Claim, record: JobRecord) -> None:
@@ -61,7 +64,7 @@ def _same_token(self: Claim, record: JobRecord) -> None:
     record.token = before or record.token
 
 
-def _renew_for_ever(self: LockShelf, hold: LockHold, now: int) -> bool:
+def _renew_for_ever(self: Any, hold: LockHold, now: int) -> bool:
     """A lock that has ended is renewed, as long as nobody has taken it."""
     state = self._locks.get(hold.name)
     if state is None or (state.owner, state.token) != (hold.owner, hold.token):
@@ -73,17 +76,6 @@ def _renew_for_ever(self: LockShelf, hold: LockHold, now: int) -> bool:
 async def _write_without_term(self: MemorySchedules, writes: Any, _: object = None) -> Any:
     """Whoever believes to lead writes."""
     return await _write(self, writes, None)
-
-
-_write = MemorySchedules.write
-
-
-async def _tick_anew(self: MemoryJobs, tick: Tick) -> Ticked:
-    """A repeated tick claims again, and does not tell what it had claimed."""
-    return await _tick(self, replace(tick, repeat=False))
-
-
-_tick = MemoryJobs.tick
 
 
 def _forget_moves(shelf: Shelf, worker: str, move: Move, now: int) -> Verdict:

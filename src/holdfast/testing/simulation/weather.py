@@ -28,7 +28,7 @@ class Weather:
     is_unanswered: float = 0.0
     is_silent: float = 0.0
     wakeup_is_lost: float = 0.0
-    away: dict[SimulatedProcess | None, float] = field(default_factory=dict)
+    away: dict[SimulatedProcess | None, float] = field(default_factory=dict["SimulatedProcess | None", float])
 
     @classmethod
     def drawn(cls, chance: Random, slowness: float, silence: float) -> Weather:

@@ -107,7 +107,7 @@ def hosts_and_origins(data: bytes) -> None:
 def _endpoints() -> tuple[Endpoint, ...]:
     """One that asks for a token and one that does not; what they would listen on is closed."""
     made = tuple(
-        Endpoint(LOCAL, 0, lambda: Health(True, True, []), str, token=token) for token in (None, SECRET)
+        Endpoint(LOCAL, 0, lambda: Health(True, True, ()), str, token=token) for token in (None, SECRET)
     )
     for endpoint in made:
         endpoint._server.server_close()

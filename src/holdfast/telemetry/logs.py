@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TextIO, cast
 
 from holdfast.model.masking import mask
 from holdfast.model.redaction import Redactor, redact_names
@@ -89,7 +89,9 @@ class _LineFormatter(logging.Formatter):
             return value
         if isinstance(value, Secret) or self._redactor.hides(name):
             return HIDDEN
-        return self._redactor.redact(value) if isinstance(value, dict | list | tuple) else value
+        if isinstance(value, dict | list | tuple):
+            return self._redactor.redact(cast("object", value))
+        return value
 
 
 class LogfmtFormatter(_LineFormatter):

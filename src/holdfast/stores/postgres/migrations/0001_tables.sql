@@ -116,7 +116,8 @@ CREATE TABLE holdfast.lease (
 CREATE INDEX holdfast_lease_asked ON holdfast.lease (ns, worker) WHERE cancel_asked;
 
 -- By day of the id, which tells when the job was made: one probe finds an id, and old days are dropped whole.
--- ran_by: the worker of a plain success, whose attempt is told by this row and has none in attempt.
+-- ran_by: the worker of a plain success, whose attempt is told by this row and has none in attempt. The state -1 stands only
+-- within a transaction.
 CREATE TABLE holdfast.done (
     due bigint NOT NULL,
     created bigint NOT NULL,
@@ -159,7 +160,7 @@ CREATE TABLE holdfast.done (
     fair_key text COLLATE "C",
     sequence text COLLATE "C",
     CONSTRAINT holdfast_done_pkey PRIMARY KEY (ns, id),
-    CONSTRAINT holdfast_done_sound CHECK (state BETWEEN 0 AND 7)
+    CONSTRAINT holdfast_done_sound CHECK (state BETWEEN -1 AND 7)
 ) PARTITION BY RANGE (id);
 CREATE INDEX holdfast_done_finished ON holdfast.done USING brin (finished) WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX holdfast_done_state ON holdfast.done (ns, state, id) WHERE state <> 3;
@@ -190,7 +191,7 @@ CREATE TABLE holdfast.day (
     again bigint NOT NULL DEFAULT 0,
     made boolean NOT NULL DEFAULT false,
     name text PRIMARY KEY,
-    CONSTRAINT holdfast_day_sound CHECK (upto BETWEEN 0 AND 253402300799999999)
+    CONSTRAINT holdfast_day_sound CHECK (upto BETWEEN 0 AND 253402300799999999 AND name ~ '^[0-9]{8}$')
 );
 
 -- Held by its job while that is live, and until the end of the TTL if it has one.
@@ -293,7 +294,7 @@ CREATE TABLE holdfast.link (
     ns integer NOT NULL,
     state smallint,
     PRIMARY KEY (ns, waiter, job),
-    CONSTRAINT holdfast_link_sound CHECK (state BETWEEN 0 AND 7)
+    CONSTRAINT holdfast_link_sound CHECK (state BETWEEN -1 AND 7)
 );
 -- Those who look for a job or a waiter compare the namespace in a way that fits no index, so that no other is taken before
 -- the table was ever analysed; the last tells whether anything is pending at all.

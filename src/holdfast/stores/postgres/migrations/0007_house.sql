@@ -20,11 +20,11 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.day', 0)) THEN
         RETURN;
     END IF;
-    UPDATE holdfast.day SET made = true WHERE NOT made AND to_regclass('holdfast.done_' || name) IS NOT NULL;
     DELETE FROM holdfast.day WHERE NOT made AND upto <= v_now;
     INSERT INTO holdfast.day (name, upto)
     SELECT to_char(to_timestamp(n / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD'), n + v_day
     FROM generate_series(v_from, v_from + 2 * v_day, v_day) AS n ON CONFLICT DO NOTHING;
+    UPDATE holdfast.day SET made = true WHERE NOT made AND to_regclass('holdfast.done_' || name) IS NOT NULL;
     FOR v_name, v_from IN
         SELECT name, upto - v_day FROM holdfast.day WHERE NOT made AND again <= v_now ORDER BY upto
     LOOP

@@ -23,13 +23,6 @@ def _no_review(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pump, "REVIEW_SECONDS", float("inf"))
 
 
-async def _prefetched(stage: Stage, names: str) -> None:
-    """Adds jobs, and waits until the worker has them waiting for its slots."""
-    await stage.add(names)
-    for name in names:
-        await stage.rig.seen.wait("claimed", job=stage.jobs[name])
-
-
 async def test_a_crowd_that_gathers_behind_a_tick_leaves_before_that_is_answered() -> None:
     stage = Stage()
     worker = await stage.begin()
@@ -56,25 +49,6 @@ async def test_what_is_no_crowd_waits_for_the_tick_in_flight() -> None:
     assert await stage.outcomes("b") == [[]]
     first.set()
     await stage.settled("b")
-    worker.stop()
-    assert await stage.finish() == 0
-
-
-async def test_while_jobs_wait_for_slots_a_crowd_is_as_much_as_a_tick_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Appetite, "_prefetch", lambda self: 8)
-    stage = Stage()
-    worker = await stage.begin()
-    await _prefetched(stage, "efgh")
-    first = asyncio.Event()
-    await stage.send(FIRST, gate=first)
-    stage.end("bcd")
-    await turns()
-    assert await stage.outcomes("bcd") == [[]] * 3
-    await stage.send("e")
-    assert await stage.outcomes("bcde") == [["success"]] * 4
-    first.set()
     worker.stop()
     assert await stage.finish() == 0
 
@@ -232,23 +206,21 @@ async def test_many_jobs_that_leave_nothing_more_to_ask_for_are_taken_in_at_once
 async def test_a_few_reports_wait_for_the_tick_in_flight_while_the_slots_are_fed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Appetite, "_prefetch", lambda self: 8)
+    monkeypatch.setattr(Appetite, "_prefetch", lambda self: 4)
     stage = Stage()
     worker = await stage.begin()
-    await _prefetched(stage, "efgh")
-    await _prefetched(stage, "ijkl")
-    first, second = asyncio.Event(), asyncio.Event()
-    await stage.send(FIRST, gate=first)
-    await stage.send("bcde", gate=second)
-    stage.end("f")
+    await stage.add("efghi")
+    for name in "efgh":
+        await stage.rig.seen.wait("claimed", job=stage.jobs[name])
+    first, second = await stage.both_in_flight()
+    stage.end("d")
     await turns()
     first.set()
     await stage.settled(FIRST)
-    stage.end("g")
     await turns()
-    assert await stage.outcomes("fg") == [[], []]
+    assert await stage.outcomes("d") == [[]]
     second.set()
-    await stage.settled("fg")
+    await stage.settled("d")
     worker.stop()
     assert await stage.finish() == 0
 
@@ -293,22 +265,22 @@ async def test_until_idle_waits_for_what_the_second_line_brings() -> None:
 async def test_what_waits_for_a_slot_goes_back_when_either_line_hears_of_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Appetite, "_prefetch", lambda self: 8)
+    monkeypatch.setattr(Appetite, "_prefetch", lambda self: 4)
     stage = Stage()
     worker = await stage.begin()
-    await _prefetched(stage, "efgh")
-    await _prefetched(stage, "ijkl")
-    await stage.add("mn")
+    await stage.add("efghij")
+    for name in "efgh":
+        await stage.rig.seen.wait("claimed", job=stage.jobs[name])
     first, second = asyncio.Event(), asyncio.Event()
     await stage.send(FIRST, gate=first)
     await (await stage.rig.memory.connect("default")).fleet.pause("default")
-    await stage.send("bcde", gate=second)
-    assert await stage.rig.state(stage.jobs["m"]) is State.CLAIMED, "by the tick before the pause"
+    await stage.send(SECOND, gate=second)
+    assert await stage.rig.state(stage.jobs["i"]) is State.CLAIMED, "by the tick before the pause"
     second.set()
-    await stage.settled("bcde")
+    await stage.settled(SECOND)
     first.set()
-    await stage.settled("jklm")
-    assert set(stage.runs) == set("abcdefghi")
-    assert await stage.outcomes("jklmn") == [*[["released"]] * 4, []]
+    await stage.settled("hi")
+    assert set(stage.runs) == set("abcdefg")
+    assert await stage.outcomes("hij") == [["released"], ["released"], []]
     worker.stop()
     assert await stage.finish() == 0

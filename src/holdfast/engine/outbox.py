@@ -26,10 +26,6 @@ class Outbox:
         """Whether there is something that may be told now."""
         return any(hold not in self._starting for hold, _ in self._reports)
 
-    def is_crowded(self, waiting: int) -> bool:
-        """Whether a tick beside another is worth it: with all that it can take, or half if no job waits."""
-        return len(self._reports) >= (self._batch if waiting else max(self._batch // 2, 1))
-
     def put(self, hold: Hold, move: Move) -> None:
         self._reports.append((hold, move))
 

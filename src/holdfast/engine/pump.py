@@ -73,6 +73,7 @@ class Pump:
         self._thread = get_ident()
         self._kick = asyncio.Event()
         self._outbox = Outbox(settings.batch)
+        self._crowd = max(settings.batch // 2, 1)
         self._crowded = asyncio.Event()
         self._appetite = Appetite(worker.queues, registry, settings, strategy)
         self._registration = Registration(session.fleet, worker, settings)
@@ -223,7 +224,7 @@ class Pump:
             while not self._has_given_up:
                 await self._crowded.wait()
                 self._crowded.clear()
-                if self._first.is_busy and self._outbox.is_crowded(len(self.slots.buffer)):
+                if self._first.is_busy and len(self._outbox) >= self._crowd:
                     await self._step(self._second, self._first)
                     self._kick.set()
         except GaveUp:
@@ -283,7 +284,7 @@ class Pump:
                 return
             self._registration.holds = True
         self.heard = ticked
-        if self._inbox.claimed > FEW and appetite.hungry and not (self.is_stopping or other.is_busy):
+        if self._inbox.claimed > FEW and appetite.hungry and not self.is_stopping:
             # The next tick leaves first; the store works on it while this answer is taken in.
             self._loop.call_soon(self._inbox.take_in)
         else:
@@ -309,7 +310,7 @@ class Pump:
     def _report(self, hold: Hold, move: Move) -> None:
         self._outbox.put(hold, move)
         self._kick.set()
-        if self._outbox.is_crowded(len(self.slots.buffer)):
+        if len(self._outbox) >= self._crowd:
             self._crowded.set()
 
     def _verify(self, hold: Hold, outcome: Succeeded) -> None:
@@ -365,15 +366,13 @@ class Pump:
         """Waits until there is something to say or to ask for."""
         if self._inbox:
             return
+        self._kick.clear()
+        if self._has_errand:
+            await asyncio.sleep(0)
+            return
         timer = self._loop.call_later(self._appetite.pause(), self._time_passed)
         try:
-            self._kick.clear()
-            while not self._has_errand:
-                await self._kick.wait()
-                if not self._is_gathering or self._loop.time() >= timer.when():
-                    return
-                self._kick.clear()
-            await asyncio.sleep(0)
+            await self._kick.wait()
         finally:
             timer.cancel()
 
@@ -382,16 +381,12 @@ class Pump:
         self._kick.set()
 
     @property
-    def _is_gathering(self) -> bool:
-        """Whether there is no hurry: a tick is in flight, jobs wait for slots, and no crowd has ended yet."""
-        waiting = len(self.slots.buffer)
-        return waiting > 0 and self._second.is_busy and not self._outbox.is_crowded(waiting)
-
-    @property
     def _has_errand(self) -> bool:
         """Whether a tick is to leave now. While another is in flight, one leaves for a crowd or for want."""
         slots = self.slots
-        if self._second.is_unsettled or self._is_gathering:
+        if self._second.is_unsettled:
+            return False
+        if self._second.is_busy and slots.buffer and len(self._outbox) < self._crowd:
             return False
         if self._outbox or self._standing.is_to_end:
             return True

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.durability.acknowledged import SETTING
+from tests.durability.acknowledged import SETTING, read_all
 from tests.durability.recording import Recorder
+from tests.servers.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 120
@@ -25,10 +26,13 @@ def environ_of(url: str, answers: Path, recorder: Recorder) -> dict[str, str]:
 
 
 def run_under_load(environ: dict[str, str], jobs: int, ending: signal.Signals) -> None:
-    """A producer until it has added all, beside a worker that is then ended."""
+    """A producer until it has added all, beside a worker that is ended when it has done half of that."""
+    answers = Path(environ[SETTING])
+    before = len(read_all(answers).done)
     program = [sys.executable, "-m", "tests.durability.program"]
     with subprocess.Popen([*program, "work"], env=environ) as worker:
         try:
             subprocess.run([*program, "produce", str(jobs)], env=environ, check=True, timeout=_PATIENCE)
+            wait_until(lambda: len(read_all(answers).done) >= before + jobs // 2, "half of them are done")
         finally:
             worker.send_signal(ending)

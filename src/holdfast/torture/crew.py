@@ -20,8 +20,9 @@ from holdfast.torture.programs import witness
 
 APP: Final = "holdfast.torture.programs.workload:app"
 SLOTS: Final = 24
-"""Of a worker, which also claims no more at once: all that it holds when it is struck become suspects, and
-those run one at a time."""
+BATCH: Final = 100
+"""What a worker holds when it is struck becomes suspect. Suspects run one at a time; up to a batch of them
+may wait in a worker without keeping others from their turn."""
 PAUSE: Final = 0.3
 """Seconds until a process that has ended is started again."""
 
@@ -220,7 +221,7 @@ def parts_of(workers: int, consumers: int, schedulers: int, producers: int, cont
     quiet = {
         "HOLDFAST_LEADER_CANDIDATE": "false",
         "HOLDFAST_EVENT_CONSUMER": "false",
-        "HOLDFAST_BATCH": str(SLOTS),
+        "HOLDFAST_BATCH": str(BATCH),
     }
     telling = {"HOLDFAST_LEADER_CANDIDATE": "false"}
     return [

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Final
 
 GAPS: Final = {
-    "kill": 6.0,
-    "freeze": 6.0,
-    "terminate": 12.0,
-    "freeze leader": 12.0,
-    "black hole": 7.0,
-    "one way": 8.0,
-    "reset": 7.0,
-    "delay": 9.0,
-    "cut backends": 8.0,
+    "kill": 8.0,
+    "freeze": 8.0,
+    "terminate": 15.0,
+    "freeze leader": 15.0,
+    "black hole": 10.0,
+    "one way": 12.0,
+    "reset": 10.0,
+    "delay": 12.0,
+    "cut backends": 10.0,
     "crash store": 60.0,
-    "clock jump": 6.0,
-    "full disk": 50.0,
+    "clock jump": 8.0,
+    "full disk": 60.0,
 }
 """Seconds between two faults of a kind, on average."""
 

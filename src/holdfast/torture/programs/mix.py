@@ -1,7 +1,7 @@
 """Which job comes next: drawn from the seed and the job's number, so that a repeat is the same job.
 
-Shares are those of many jobs. What blocks, kills or runs long is bounded in number, because 2 cores have to
-do it.
+Shares are those of many jobs. What blocks, kills or runs long is bounded in number: most of it is met by a
+fault, becomes suspect, and keeps other suspects waiting while it runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARES: Final = {
     "doomed": 0.03,
 }
 BOUNDED: Final = {
-    "long": (0.005, 1_000),
+    "long": (0.003, 200),
     "in_process": (0.005, 400),
     "hogs": (0.0003, 10),
     "kills": (0.0003, 6),

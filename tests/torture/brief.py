@@ -17,8 +17,8 @@ from holdfast.torture.arenas import sqlite
 from holdfast.torture.crew import Part, Role, parts_of
 
 SETTLE = 20.0
-LOSS_SHARE = 0.08
-GAPS = {"kill": 5.0, "freeze": 2.0, "terminate": 15.0, "freeze leader": 6.0, "clock jump": 1.0}
+LOSS_SHARE = 0.12
+GAPS = {"kill": 6.0, "freeze": 2.5, "terminate": 15.0, "freeze leader": 5.0, "clock jump": 4.0}
 ROLES = {
     "workers": Role.WORKER,
     "consumers": Role.CONSUMER,

@@ -80,7 +80,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="sqlite:")
     parser.add_argument("--mutant", action="append", default=[], choices=MUTANTS)
-    parser.add_argument("--jobs", type=int, default=600)
+    parser.add_argument("--jobs", type=int, default=1500)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)

@@ -169,7 +169,7 @@ def _replay(world: World, job: Job, at: int) -> int:
 
 def _attempt(world: World, job: Job, at: int, outcome: str) -> int:
     """One attempt from claim to verdict; gives when the job is free again."""
-    random, number = world.random, job.run % WORKERS
+    random, number = world.random, world.random.randrange(WORKERS)
     who = f"worker-{number}-1"
     claimed = STORE_AHEAD + at
     job.run, job.version = job.run + 1, job.version + 1

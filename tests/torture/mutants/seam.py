@@ -147,18 +147,17 @@ def check_then_insert() -> None:
         async def checking(wanted: Sequence[NewJob]) -> list[Added]:
             holders = [await _with_tag(jobs, job.key) for job in wanted]
             await asyncio.sleep(WINDOW)
-            answers: list[Added] = []
-            for job, holder in zip(wanted, holders, strict=True):
-                if holder is not None:
-                    answers.append(Added(record=holder, created=False))
-                else:
-                    tags = job.tags if job.key is None else (*job.tags, _tag(job.key))
-                    answers += await add([replace(job, key=None, tags=tags)])
-            return answers
+            free = [_tagged(job) for job, holder in zip(wanted, holders, strict=True) if holder is None]
+            made = iter(await add(free) if free else ())
+            return [next(made) if held is None else Added(record=held, created=False) for held in holders]
 
         jobs.add = checking
 
     at_each_session(change)
+
+
+def _tagged(job: NewJob) -> NewJob:
+    return job if job.key is None else replace(job, key=None, tags=(*job.tags, _tag(job.key)))
 
 
 async def _with_tag(jobs: Any, key: str | None) -> JobRecord | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.engine.keeper import Keeper
 from holdfast.stores.sqlite import editing, statements
+from tests.torture.mutants.workload import doom_many
 
 CLAIM = ("token = max(token + 1, :now)", "token = token + 1")
 GUARD = (
@@ -42,6 +43,7 @@ def _rewrite(*changes: tuple[str, str]) -> None:
 
 def reuse_tokens() -> None:
     """Tokens only count up, and a replayed job begins at nought."""
+    doom_many()
     _rewrite(CLAIM)
     module: Any = editing
     rewrite = module.rewrite

@@ -1,4 +1,4 @@
-"""More of what a guard is there for: work that goes on, unheeding, after its lease is lost."""
+"""More of what a guard is there for, so that a brief campaign has enough of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.torture.programs import mix
 from holdfast.torture.settings import LEASE
 
-SHARE = 0.2
+OUTLIVING = 0.2
+DOOMED = 0.4
 
 
 def outlive_leases() -> None:
@@ -18,5 +19,11 @@ def outlive_leases() -> None:
     def longer(task: str, draw: random.Random) -> tuple[Any, ...]:
         return (draw.uniform(2 * LEASE, 4 * LEASE),) if task == "in_thread" else more(task, draw)
 
-    mix.SHARES["in_thread"] = SHARE
+    mix.SHARES["in_thread"] = OUTLIVING
     mix._more = longer
+
+
+def doom_many() -> None:
+    """Many jobs end among the dead letters, from where they can be replayed."""
+    mix.SHARES["doomed"] = DOOMED
+    mix.BOUNDED["long"] = (0.0, 0)

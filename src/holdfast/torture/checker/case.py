@@ -170,5 +170,10 @@ class Case:
             asked.answer = answer
 
 
+def kind_of(fault: Fault) -> str:
+    """The name of a fault as people write it."""
+    return fault.name.replace("_", " ")
+
+
 def read_case(out: Path) -> Case:
     return Case(read_history(out), read_dump(out), out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from statistics import median_high
+from statistics import median_low
 
 from holdfast.torture.checker.case import Case
 
@@ -38,4 +38,4 @@ def _offset(case: Case) -> int | None:
             if verdict.accepted and verdict.token in finished:
                 seen[verdict.who].append(finished[verdict.token] - verdict.at)
     furthest = [max(offsets) for offsets in seen.values() if len(offsets) >= ENOUGH]
-    return median_high(furthest) if furthest else None
+    return median_low(furthest) if furthest else None

@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from holdfast.torture.checker.case import Case
+from holdfast.torture.checker.case import Case, kind_of
 from holdfast.torture.checker.takeovers import Takeover, find_takeovers
 from holdfast.torture.history import Unknown
 
@@ -77,14 +77,14 @@ def measure(case: Case) -> Figures:
         deliveries=sum(map(len, case.consumed.values())),
         grants=sum(map(len, case.granted.values())),
         firings=sum(job.firing is not None for job in jobs),
-        faults=dict(sorted(Counter(fault.name for fault in case.faults if fault.phase != "end").items())),
+        faults=dict(sorted(Counter(kind_of(fault) for fault in case.faults if fault.phase != "end").items())),
         stale_writes=_stale_writes(case),
         unknown_outcomes=sum(
             asked.answer is None or isinstance(asked.answer, Unknown) for asked in case.calls
         ),
         takeovers=sum(attempt.outcome in TAKEN for job in jobs for attempt in job.attempts[:-1]),
         leader_changes=max(0, len(terms) - 1),
-        lost_replies=sum(fault.count for fault in case.faults if fault.name == "lost reply"),
+        lost_replies=sum(fault.count for fault in case.faults if kind_of(fault) == "lost reply"),
         takeover=_spread(taken),
         bound=3 / len(jobs) if jobs else 1.0,
     )

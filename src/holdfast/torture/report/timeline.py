@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from holdfast.torture.checker.case import Case
+from holdfast.torture.checker.case import Case, kind_of
 from holdfast.torture.checker.takeovers import Takeover, find_takeovers
 from holdfast.torture.history import Fault
 
@@ -115,4 +115,4 @@ def _spans(case: Case) -> list[tuple[Span, str]]:
 
 
 def _span(fault: Fault, begun: int, ended: int, count: int) -> Span:
-    return Span(fault.name, SORTS.get(fault.name, "world"), begun, ended, count)
+    return Span(kind_of(fault), SORTS.get(kind_of(fault), "world"), begun, ended, count)

@@ -29,8 +29,7 @@ async def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-_WEB = create(_APP, tokens=[Token.of("fuzz", Role.ADMIN, SECRET)], hosts=Hosts())
-_LOOP = asyncio.new_event_loop()
+_TOKENS = [Token.of("fuzz", Role.ADMIN, SECRET)]
 _REQUESTS = (
     "GET /api/v1/jobs?limit=5&state=dlq&cursor=01a1ed8b-f043-71c4-bc59-814100ae4244\n\n",
     'POST /api/v1/jobs\ncontent-type: application/json\n\n{"task":"add","arguments":{"a":1}}',
@@ -68,7 +67,7 @@ def requests(data: bytes) -> None:
     }
     if path.endswith((b"/stream", b"/session")):
         return  # it does not end, or is throttled
-    status = _LOOP.run_until_complete(asyncio.wait_for(_ask(scope, body), PATIENCE))
+    status = asyncio.run(asyncio.wait_for(_ask(scope, body), PATIENCE))
     assert 200 <= status < 500, status
 
 
@@ -83,7 +82,12 @@ async def _ask(scope: dict[str, Any], body: bytes) -> int:
         if message["type"] == "http.response.start":
             said.append(message["status"])
 
-    await _WEB(scope, receive, send)
+    web = create(_APP, tokens=_TOKENS, hosts=Hosts())
+    try:
+        await web(scope, receive, send)
+    finally:
+        await web.site.sampler.stop()
+        await web.site.link.close()
     return said[0]
 
 

@@ -119,10 +119,14 @@ async def _found(shop: Shop) -> list[str]:
 
 
 async def _pages(shop: Shop) -> AsyncIterator[str]:
-    transport = httpx.ASGITransport(app=make_web(shop.app), raise_app_exceptions=False)
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://127.0.0.1", headers=bearer(Role.ADMIN)
-    ) as client:
+    web = make_web(shop.app)
+    transport = httpx.ASGITransport(app=web, raise_app_exceptions=False)
+    async with (
+        web.lifespan(),
+        httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", headers=bearer(Role.ADMIN)
+        ) as client,
+    ):
         for path in _paths(await _found(shop)):
             answer = await client.get(path)
             if answer.status_code >= 500:

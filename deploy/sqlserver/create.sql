@@ -861,7 +861,6 @@ BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT OFF;
     DECLARE @token bigint;
-    SAVE TRANSACTION holdfast_lock;
     BEGIN TRY
         UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK) SET seq = seq
         WHERE ns = @ns AND id = @job AND worker IS NOT NULL AND token IN (
@@ -882,7 +881,6 @@ BEGIN
     BEGIN CATCH
         IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
             THROW;
-        ROLLBACK TRANSACTION holdfast_lock;
         UPDATE #move SET verdict = 'r' WHERE job = @job;
     END CATCH
 END

@@ -19,6 +19,7 @@ FOUND = (
     b'"\\ud800"',
     b'"\xed\xa0\x80"',
     b'"\\u0000"',
+    b"partition://?a=x://\xe5",
     b'{"a":1,"a":2}',
 )
 """What broke a parser once, or breaks others'."""

@@ -181,6 +181,8 @@ def layout(
     """A layout from its parts, checked. The first partition is home, unless another is."""
     _check_names(list(stores))
     for name, store in stores.items():
+        if not store.isprintable():
+            raise wrong(f"partition {name}: its URL has characters that no URL has; write them as %XX")
         if "://" not in store:
             raise wrong(f"partition {name}: its store is not a URL, such as postgresql://host/database")
         if store.partition("://")[0] == SCHEME:

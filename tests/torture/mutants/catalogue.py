@@ -47,7 +47,7 @@ _ALL = (
         sqlite.reuse_tokens,
         ("I3",),
         stores=("sqlite",),
-        crew="workers=2,producers=2,operators=1",
+        crew="workers=3,producers=1,operators=1",
     ),
     Mutant(
         "worker-clock",

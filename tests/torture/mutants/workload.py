@@ -9,7 +9,7 @@ from holdfast.torture.programs import mix
 from holdfast.torture.settings import LEASE
 
 OUTLIVING = 0.2
-DOOMED = 0.4
+DOOMED = 0.7
 
 
 def outlive_leases() -> None:

@@ -174,6 +174,9 @@ class _Asking:
         if self._call is None:
             return
         await asyncio.wait([self._call])
+        if not self._call.cancelled():
+            # Who asked has left, and what fails unheard would be logged as a defect.
+            self._call.exception()
         try:
             await self._store.release(self._wish.name, self._wish.owner, None)
         except StoreError as error:

@@ -175,7 +175,8 @@ class _Asking:
             return
         await asyncio.wait([self._call])
         if not self._call.cancelled():
-            self._call.exception()  # if the caller was cut off nobody else hears of it, and asyncio complains
+            # Who asked has left, and what fails unheard would be logged as a defect.
+            self._call.exception()
         try:
             await self._store.release(self._wish.name, self._wish.owner, None)
         except StoreError as error:

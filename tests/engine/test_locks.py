@@ -142,23 +142,6 @@ async def test_a_grant_that_comes_after_its_wisher_has_gone_is_given_back() -> N
         assert await is_free(locks)
 
 
-async def test_what_becomes_of_a_call_whose_caller_was_cut_off_is_nobodys_defect() -> None:
-    complaints: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    async with rig() as (made, locks):
-        answers = asyncio.Event()
-        plan = made.faults.plan("acquire", gate=answers, after=StoreUnavailable("away"))
-        asking = asyncio.create_task(locks.acquire(NAME))
-        await reached(plan.reached)
-        asking.cancel()
-        await asyncio.wait([asking])
-        answers.set()
-        await locks.close()
-        del asking
-        gc.collect()
-    assert complaints == []
-
-
 async def test_a_grant_whose_answer_was_lost_is_given_back() -> None:
     async with rig() as (made, locks):
         made.faults.plan("acquire", after=UNKNOWN)

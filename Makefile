@@ -1,6 +1,6 @@
 # Everything a contributor or a newcomer does here is one of these verbs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test demo bench proofs simulate torture durability fuzz audit clean
+.PHONY: help setup check fix test campaigns demo bench proofs simulate torture durability fuzz audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,7 +34,10 @@ fix: $(DEV_STAMP) ## Format, and repair what can be repaired by machine
 	@$(BIN)/ruff format .
 
 test: $(DEV_STAMP) ## Run all tests; ARGS="tests/model -x" for some
-	@$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not campaign" $(ARGS)
+
+campaigns: $(DEV_STAMP) ## Run a short torture campaign on each store; ARGS="-k sqlite" for one
+	@$(BIN)/pytest -q -m campaign tests/torture $(ARGS)
 
 demo: $(RUN_STAMP) ## Watch workers crash and the work get done (about 30 s, SQLite, no server)
 	@$(BIN)/holdfast demo $(ARGS)

@@ -12,6 +12,7 @@ VERBS = [
     "check",
     "fix",
     "test",
+    "campaigns",
     "demo",
     "bench",
     "proofs",

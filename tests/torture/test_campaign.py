@@ -14,7 +14,7 @@ from tests.servers.binaries import find_binaries
 from tests.servers.redis_binaries import find_redis
 from tests.servers.run import Run
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.campaign, pytest.mark.process, pytest.mark.timeout(420)]
 
 PASSED, VACUOUS = 0, 3
 """On a slow machine little happens in so short a time; that alone is no fault."""

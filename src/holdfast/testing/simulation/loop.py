@@ -21,6 +21,7 @@ RESOLUTION = 1e-9
 SHARE_OF_BREAKS = 0.2
 """How often a loop that has more to do lets others come first."""
 
+SHORTEST_STEP = 1e-6
 LONGEST_STEP = 1e-4
 """How many seconds one turn of a loop may take; of two that are ready, either may come first."""
 
@@ -126,7 +127,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         while timers and timers[0][2].is_over:
             heapq.heappop(timers)
         if timers:
-            self._come(self.process.moment(timers[0][0]))
+            # Time passes between turns, or a timer that is set for now again and again would stop it.
+            self._come(max(self.process.moment(timers[0][0]), self._universe.now + SHORTEST_STEP))
 
     def _come(self, when: float) -> None:
         if when < self._next:

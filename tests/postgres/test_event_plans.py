@@ -19,7 +19,7 @@ MANY = 100_000
 PAGE = 50
 FILL = f"""
     INSERT INTO {SCHEMA}.event (ns, position, at, version, id, topic, type, aggregate, data)
-    SELECT 1, n, n, n / 1000 + 1, 'e' || n, 't' || n % 10, 'x',
+    SELECT 1, n, n, CASE WHEN n % 2 = 0 THEN n / 1000 + 1 END, 'e' || n, 't' || n % 10, 'x',
            CASE WHEN n % 2 = 0 THEN 'a' || n % 1000 END, 'data'
     FROM generate_series(1, {MANY}) AS n;
     INSERT INTO {SCHEMA}.event_head (ns, last) VALUES (1, {MANY});

@@ -1,5 +1,6 @@
 """mssql-python finds its library on a machine that lacks it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,15 @@ def test_the_library_is_provided_where_the_system_has_none() -> None:
 def _run(*args: str) -> str:
     if not shutil.which("unshare"):
         return "there is no unshare"
+    # Another test of this run may have provided it for all programs that start from here.
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     ended = subprocess.run(
-        [*_HIDDEN, _CONNECT, *args], cwd=_ROOT, capture_output=True, text=True, check=False, timeout=50
+        [*_HIDDEN, _CONNECT, *args],
+        cwd=_ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
     )
     return ended.stdout + ended.stderr

@@ -12,6 +12,8 @@ from typing import Final
 SIZE: Final = 4 << 30
 """The most that it may take; a file system in memory takes what is in it."""
 SPARE: Final = 64 << 10
+TRIES: Final = 50
+"""Whoever writes more than can be spared while it shrinks makes it too small, which the kernel refuses."""
 _NAME: Final = "holdfast-torture-"
 """What a file system is called, before the id of the process that mounted it."""
 _MOUNTS: Final = Path("/proc/self/mounts")
@@ -42,17 +44,25 @@ class Disk:
 
     def shrink(self) -> None:
         """Leaves no space: it becomes as large as what is in it."""
-        usage = os.statvfs(self.folder)
-        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
-        self._resize(used + SPARE)
+        for _ in range(TRIES):
+            usage = os.statvfs(self.folder)
+            used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+            error = self._resize(used + SPARE)
+            if error is None:
+                return
+        raise _unsized(error)
 
     def grow(self) -> None:
-        self._resize(SIZE)
-
-    def _resize(self, size: int) -> None:
-        error = _mount(["-o", f"remount,size={size}", str(self.folder)])
+        error = self._resize(SIZE)
         if error is not None:
-            raise OSError(f"the file system cannot be resized: {error}")
+            raise _unsized(error)
+
+    def _resize(self, size: int) -> str | None:
+        return _mount(["-o", f"remount,size={size}", str(self.folder)])
+
+
+def _unsized(error: str | None) -> OSError:
+    return OSError(f"the file system cannot be resized: {error}")
 
 
 def _mount(arguments: list[str]) -> str | None:

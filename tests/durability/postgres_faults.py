@@ -1,7 +1,6 @@
 """PostgreSQL that crashes, or whose standby takes its place: what is kept, and what is lost with it."""
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,9 @@ from tests.chaos.postgres_site import PostgresSite
 from tests.durability.failover import SETTINGS, Fault, endure, now
 from tests.durability.options import Options
 from tests.durability.tally import Line, Tally
+from tests.durability.trials import lines
 from tests.servers.postgres import Postgres
-from tests.servers.run import OwnedRun, Run
+from tests.servers.run import Run
 from tests.servers.waiting import wait_until
 
 BEHIND = 0.5
@@ -108,13 +108,4 @@ def fail_over(first: Postgres, standby: Postgres, cut_off: float) -> Fault:
 
 
 def measure(options: Options) -> Iterator[Line]:
-    run = OwnedRun()
-    try:
-        for case in CASES:
-            tally = Tally()
-            for _ in range(options.trials):
-                with tempfile.TemporaryDirectory(prefix="holdfast-durability-") as folder:
-                    asyncio.run(try_once(run, Path(folder), case, tally))
-            yield Line("PostgreSQL", case.fault, tally, case.keeps)
-    finally:
-        run.close()
+    return lines("PostgreSQL", CASES, try_once, options)

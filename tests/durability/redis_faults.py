@@ -1,7 +1,6 @@
 """Redis that crashes, or whose replica takes its place: what is kept, and what is lost with it."""
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +10,12 @@ from tests.chaos.redis_site import RedisSite
 from tests.durability.failover import SETTINGS, Fault, endure, now
 from tests.durability.options import Options
 from tests.durability.tally import Line, Tally
+from tests.durability.trials import lines
 from tests.redis.soundness import check_sound
 from tests.servers.redis import Redis
 from tests.servers.redis_binaries import find_redis
 from tests.servers.redis_sentinel import RedisSentinel
-from tests.servers.run import OwnedRun, Run
+from tests.servers.run import Run
 
 BEHIND = 0.5
 """Seconds for which a replica has received nothing when the master is lost."""
@@ -93,13 +93,4 @@ def fail_over(group: RedisSentinel, cut_off: float) -> Fault:
 
 
 def measure(options: Options) -> Iterator[Line]:
-    run = OwnedRun()
-    try:
-        for case in CASES:
-            tally = Tally()
-            for _ in range(options.trials):
-                with tempfile.TemporaryDirectory(prefix="holdfast-durability-") as folder:
-                    asyncio.run(try_once(run, Path(folder), case, tally))
-            yield Line("Redis", case.fault, tally, case.keeps)
-    finally:
-        run.close()
+    return lines("Redis", CASES, try_once, options)

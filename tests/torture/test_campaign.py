@@ -1,5 +1,6 @@
 """Short campaigns from end to end, on each store: nothing that is promised may break."""
 
+import json
 import os
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_a_short_campaign_breaks_no_promise(
     ended = subprocess.run(
         command, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
-    told = ended.stdout + ended.stderr
+    told = ended.stdout + ended.stderr + evidence(out)
     assert ended.returncode in {PASSED, VACUOUS}, told
     assert (out / "report.html").exists(), told
     found = dump.read(out)
@@ -53,3 +54,18 @@ def test_a_short_campaign_breaks_no_promise(
     assert {fault.name for fault in records if isinstance(fault, Fault)} >= {"kill", "freeze", "lost reply"}
     assert any(isinstance(record, Calm) for record in records)
     assert set(found.left_out).isdisjoint({"kill", "freeze", "terminate"})
+
+
+def evidence(out: Path) -> str:
+    """What proves each violation: the folder of a test may be gone before anybody looks into it."""
+    report = out / "report.json"
+    if not report.exists():
+        return ""
+    rulings = json.loads(report.read_text(encoding="utf-8"))["rulings"]
+    found = [json.dumps(finding, indent=1) for ruling in rulings for finding in ruling["findings"]]
+    logs = [
+        f"{path.name}:\n{text[-2000:]}"
+        for path in sorted((out / "logs").iterdir())
+        if "Traceback" in (text := path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    return "\n".join([*found[:10], *logs[:5]])

@@ -7,36 +7,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
 import click
 
 from holdfast import __version__
-from holdfast.cli.azure import azure
-from holdfast.cli.batches import batches
-from holdfast.cli.bench import bench
-from holdfast.cli.demo.command import demo
-from holdfast.cli.dlq import dlq
-from holdfast.cli.doctor import doctor
-from holdfast.cli.enqueue import enqueue
 from holdfast.cli.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, Cut
-from holdfast.cli.events import events
-from holdfast.cli.health import health
-from holdfast.cli.jobs import jobs, why
-from holdfast.cli.keys import keys
-from holdfast.cli.leader import leader
-from holdfast.cli.limits import limits
-from holdfast.cli.locks import locks
-from holdfast.cli.migrate import migrate
-from holdfast.cli.partitions import partitions
-from holdfast.cli.queues import queues, stats, workers
-from holdfast.cli.scheduler import scheduler
-from holdfast.cli.schedules import schedules
-from holdfast.cli.sequences import sequences
-from holdfast.cli.top.command import top
-from holdfast.cli.torture import torture
-from holdfast.cli.web import token, web
-from holdfast.cli.worker import worker
 from holdfast.model.errors import (
     ConfigurationError,
     HoldfastError,
@@ -51,9 +28,50 @@ from holdfast.telemetry.logs import printable
 PROGRAM = "holdfast"
 _WRONG_USE_ERRORS = (ConfigurationError, InvalidEvent, InvalidJob, SchemaMismatch, UnknownTask)
 
+_MODULES: Final = {
+    "azure": "azure",
+    "batches": "batches",
+    "bench": "bench",
+    "demo": "demo.command",
+    "dlq": "dlq",
+    "doctor": "doctor",
+    "enqueue": "enqueue",
+    "events": "events",
+    "health": "health",
+    "jobs": "jobs",
+    "keys": "keys",
+    "leader": "leader",
+    "limits": "limits",
+    "locks": "locks",
+    "migrate": "migrate",
+    "partitions": "partitions",
+    "queues": "queues",
+    "scheduler": "scheduler",
+    "schedules": "schedules",
+    "sequences": "sequences",
+    "stats": "queues",
+    "token": "web",
+    "top": "top.command",
+    "torture": "torture",
+    "web": "web",
+    "why": "jobs",
+    "worker": "worker",
+    "workers": "queues",
+}
+"""Where each sub-command is. A process loads the one that it is: all of them take as long as the rest."""
+
 
 class Commands(click.Group):
     """A group whose every error is one line on standard error and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        command: click.Command = getattr(import_module(f"holdfast.cli.{_MODULES[cmd_name]}"), cmd_name)
+        return command
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False
@@ -97,39 +115,6 @@ def _fail(message: str, code: int) -> int:
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli() -> None:
     """Background jobs that survive crashes, on the database you already have."""
-
-
-for command in (
-    azure,
-    batches,
-    bench,
-    demo,
-    dlq,
-    doctor,
-    enqueue,
-    events,
-    health,
-    jobs,
-    keys,
-    leader,
-    limits,
-    locks,
-    migrate,
-    partitions,
-    queues,
-    scheduler,
-    schedules,
-    sequences,
-    stats,
-    top,
-    token,
-    torture,
-    web,
-    why,
-    worker,
-    workers,
-):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from holdfast.torture.history import FOLDER, SUFFIX, Fault, Recorder
 from holdfast.torture.programs import witness
+from holdfast.torture.servers.process import leash
 
 APP: Final = "holdfast.torture.programs.workload:app"
 SLOTS: Final = 24
@@ -200,7 +201,7 @@ class Crew:
         with (self._out / "logs" / f"{member.who}.log").open("ab") as log:
             # A session of its own, so that Ctrl-C stops the campaign, and not its members behind its back.
             member.process = subprocess.Popen(
-                [sys.executable, *member.part.arguments],
+                [*leash(), sys.executable, *member.part.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

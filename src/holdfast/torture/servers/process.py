@@ -78,17 +78,23 @@ def give(path: Path) -> None:
         shutil.chown(path, name)
 
 
-def _leash() -> list[str]:
-    """What has the server killed when the campaign is killed, and run under its account."""
+def leash() -> list[str]:
+    """What has a program killed, even one that is frozen, when the thread that started it is gone."""
     found = shutil.which("setpriv")
+    return [] if found is None else [found, "--pdeathsig=KILL"]
+
+
+def _leash() -> list[str]:
+    """The same, under the account of servers."""
+    found = leash()
     name = account()
-    if found is None:
+    if not found:
         if name is not None:
             raise ConfigurationError("as root, a server of the campaign's own needs setpriv (util-linux)")
         return []
     entry = None if name is None else pwd.getpwnam(name)
     whose = [] if entry is None else [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
-    return [found, "--pdeathsig=KILL", *whose]
+    return [*found, *whose]
 
 
 def as_account(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:

@@ -110,13 +110,13 @@ def test_processes_end_with_their_supervisor_even_if_it_is_killed(tmp_path: Path
     os.mkfifo(fifo)
     child = python(
         """
-        import os, signal, sys, threading
+        import os, signal, sys
         from holdfast.cli.supervisor import stop_with_parent
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # a handler could come just before a wait begins
         fifo = os.open(sys.argv[1], os.O_WRONLY)
         stop_with_parent()
         os.write(fifo, b"x")
-        threading.Event().wait()
+        signal.sigwait([signal.SIGTERM])
         """,
         fifo,
     )

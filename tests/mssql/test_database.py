@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,11 +14,12 @@ from holdfast.stores.mssql import pool as pools
 from holdfast.stores.mssql.address import Address, parse
 from holdfast.stores.mssql.connecting import Connecting
 from holdfast.stores.mssql.database import Database
-from holdfast.stores.mssql.driver import Connection, Fault
+from holdfast.stores.mssql.driver import SHARE_FOR_LOCKS, Connection, Fault
 from holdfast.stores.mssql.seat import TRIES
 from tests.mssql.fake_driver import FakeConnection, FakeDriver
 
 DEADLOCK = Fault("was deadlocked on", number=1205)
+LOCKED_OUT = Fault("Lock request time out period exceeded.", number=1222)
 
 
 def address(query: str = "pool=2&timeout=1") -> Address:
@@ -109,13 +111,40 @@ async def test_work_that_a_deadlock_ended_is_begun_again_and_rolled_back_before(
     assert sum("ROLLBACK" in sql for sql in connection.sent) == 2 * TRIES - 1
 
 
+async def test_work_that_persists_is_begun_again_until_it_gets_its_lock(driver: FakeDriver) -> None:
+    runs = 0
+
+    def work(connection: Connection) -> int:
+        nonlocal runs
+        runs += 1
+        if runs <= 2 * TRIES:
+            raise LOCKED_OUT
+        return runs
+
+    async with opened(driver, "pool=2&timeout=60") as database:
+        assert await database.run(work, writes=True, persists=True) == 2 * TRIES + 1
+    [connection] = driver.made
+    assert sum("ROLLBACK" in sql for sql in connection.sent) == 2 * TRIES
+
+
+async def test_work_that_persists_is_given_up_before_its_answer_is_overdue(driver: FakeDriver) -> None:
+    def work(connection: Connection) -> None:
+        raise LOCKED_OUT
+
+    async with opened(driver) as database:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="nothing was written"):
+            await database.run(work, writes=True, persists=True)
+        assert time.monotonic() - began >= SHARE_FOR_LOCKS
+
+
 async def test_other_faults_are_not_done_again(driver: FakeDriver) -> None:
     runs = 0
 
     def work(connection: Connection) -> None:
         nonlocal runs
         runs += 1
-        raise Fault("Lock request time out period exceeded.", number=1222)
+        raise LOCKED_OUT
 
     async with opened(driver) as database:
         with pytest.raises(StoreUnavailable):

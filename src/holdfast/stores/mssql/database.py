@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.connecting import Connecting
-from holdfast.stores.mssql.driver import Connection, Fault, Row, Value
+from holdfast.stores.mssql.driver import SHARE_FOR_LOCKS, Connection, Fault, Row, Value
 from holdfast.stores.mssql.faults import is_broken, translated
 from holdfast.stores.mssql.pool import Pool
 from holdfast.stores.mssql.seat import TRIES, Seat, Work
@@ -86,21 +86,28 @@ class Database:
         [rows] = await self.execute(sql, *parameters, writes=writes)
         return rows
 
-    async def execute(self, sql: str, *parameters: Value, writes: bool) -> list[list[Row]]:
+    async def execute(
+        self, sql: str, *parameters: Value, writes: bool, persists: bool = False
+    ) -> list[list[Row]]:
         """The rows of each result set that a batch gives."""
-        return await self.run(lambda connection: connection.execute(sql, parameters), writes=writes)
+        return await self.run(
+            lambda connection: connection.execute(sql, parameters), writes=writes, persists=persists
+        )
 
-    async def run(self, work: Work[T], *, writes: bool, is_long: bool = False) -> T:
+    async def run(self, work: Work[T], *, writes: bool, persists: bool = False, is_long: bool = False) -> T:
         """Does the work on a thread with a connection for calls.
 
-        It is begun again if a deadlock ended it, and rolled back if it fails. `is_long` is for what no call
-        waits for: it may take any time. A caller that is cancelled leaves it to end by itself.
+        It is begun again if a deadlock ended it, and rolled back if it fails. What `persists` is begun again
+        also if it did not get a lock, while there is time. `is_long` is for what no call waits for: it may
+        take any time. A caller that is cancelled leaves it to end by itself.
         """
         pool = self._transactions if is_long else self._calls
         seat = await self._acquire(pool)
         limit = None if is_long else self._limit(seat)
+        locked = self.address.patience * SHARE_FOR_LOCKS if persists else 0
         try:
-            return await self._answered(pool, seat, seat.do(work, tries=TRIES), limit, sent=writes)
+            answer = seat.do(work, tries=TRIES, locked=locked)
+            return await self._answered(pool, seat, answer, limit, sent=writes)
         finally:
             pool.release(seat, limit)
 

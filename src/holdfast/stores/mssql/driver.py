@@ -15,7 +15,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 APPLICATION: Final = "holdfast"
 
-_SHARE_FOR_LOCKS = 0.75
+SHARE_FOR_LOCKS: Final = 0.75
+"""Of the time that an answer may take, how much may go by until a lock is had."""
+
 _SETTINGS = (
     "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON; "
     "SET NUMERIC_ROUNDABORT OFF; SET LANGUAGE us_english; SET XACT_ABORT ON; SET NOCOUNT ON; "
@@ -109,7 +111,7 @@ def settings(patience: float | None) -> str:
     A lock is waited for less long than an answer, so that the server says that nothing was done before we
     must guess. Filtered indexes need the ANSI settings; messages are read in English.
     """
-    wait = -1 if patience is None else int(patience * 1000 * _SHARE_FOR_LOCKS)
+    wait = -1 if patience is None else int(patience * 1000 * SHARE_FOR_LOCKS)
     return f"{_SETTINGS} SET LOCK_TIMEOUT {wait};"
 
 

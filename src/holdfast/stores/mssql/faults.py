@@ -14,6 +14,7 @@ from holdfast.model.errors import (
 from holdfast.stores.mssql.driver import Fault
 
 DEADLOCK = 1205
+LOCKED_OUT = 1222
 _LOGIN_FAILED = 18456
 _NO_DATABASE = 4060
 _TAKEN = frozenset({2601, 2627})
@@ -53,7 +54,7 @@ _NOT_DONE = frozenset(
         1203,
         1204,  # no room for locks
         DEADLOCK,
-        1222,  # lock timeout
+        LOCKED_OUT,
         1807,
         3906,  # read-only, after a failover
         3935,
@@ -104,14 +105,14 @@ _CUT_OFF = frozenset(
         40540,
     }
 )
-_STAYS = frozenset({701, 1203, 1204, DEADLOCK, 1222, 3960, 3966, 8628, 8645, 8651})
+_STAYS = frozenset({701, 1203, 1204, DEADLOCK, LOCKED_OUT, 3960, 3966, 8628, 8645, 8651})
 """What leaves a connection as good as it was."""
 
 _TEXTS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), number)
     for pattern, number in (
         (r"was deadlocked on|deadlock detected", DEADLOCK),
-        (r"lock request time ?out period exceeded|due to lock timeout", 1222),
+        (r"lock request time ?out period exceeded|due to lock timeout", LOCKED_OUT),
         (r"cannot obtain a lock resource", 1204),
         (r"cannot open database", _NO_DATABASE),
         (r"database .* does not exist", 911),
@@ -171,6 +172,11 @@ def number_of(fault: Fault) -> int | None:
 
 def is_deadlock(fault: Fault) -> bool:
     return number_of(fault) == DEADLOCK
+
+
+def is_locked_out(fault: Fault) -> bool:
+    """Whether a lock was not to be had in time, so that nothing was done."""
+    return number_of(fault) == LOCKED_OUT
 
 
 def is_refused_sign_in(fault: Fault) -> bool:

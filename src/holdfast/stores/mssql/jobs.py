@@ -66,6 +66,8 @@ class MssqlJobs:
             want.lease if want else 0,
             tick.repeat,
             writes=True,
+            # Where no hint lets claims pass over each other's rows they come one after the other.
+            persists=want is not None,
         )
         _, next_due, registered, letters, freed = standing
         if freed or may_wake(tick.moves):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.model.records import Verdict
@@ -13,11 +13,10 @@ from holdfast.stores.bell import Bell
 from holdfast.stores.mssql import adding, appending
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.driver import Fault, Row, Value
-from holdfast.stores.mssql.faults import number_of
+from holdfast.stores.mssql.faults import is_locked_out
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import Bytes, as_json
 
-_LOCK_TIMEOUT: Final = 1222
 _WRITE = "EXEC holdfast.schedule_write_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _REMOVE = "DELETE FROM holdfast.schedule WHERE ns = ? AND name = ?; SELECT @@ROWCOUNT"
 _GET = "EXEC holdfast.schedules_get_v1 ?, ?"
@@ -97,7 +96,7 @@ class MssqlSchedules:
 
 
 def _is_locked(error: StoreUnavailable) -> bool:
-    return isinstance(error.__cause__, Fault) and number_of(error.__cause__) == _LOCK_TIMEOUT
+    return isinstance(error.__cause__, Fault) and is_locked_out(error.__cause__)
 
 
 def may_wake(write: ScheduleWrite) -> bool:

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.stores.mssql.driver import Connection, Fault
-from holdfast.stores.mssql.faults import is_broken, is_deadlock
+from holdfast.stores.mssql.faults import is_broken, is_deadlock, is_locked_out
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Connection], T]
@@ -70,16 +70,19 @@ class Seat:
     def is_busy(self) -> bool:
         return self.answer is not None and not self.answer.done()
 
-    def do(self, work: Work[T], *, tries: int = 1, holds: bool = False) -> "asyncio.Future[T]":
+    def do(
+        self, work: Work[T], *, tries: int = 1, locked: float = 0, holds: bool = False
+    ) -> "asyncio.Future[T]":
         """Begins the work; its answer may be waited for, or left.
 
-        After a failure the connection is rolled back. One that `holds` a transaction is so only after a fault
-        of the server's, which has ended it anyway: other errors are for whoever holds it.
+        It is begun up to `tries` times if deadlocks end it, and for `locked` seconds if it gets no lock in
+        time. After a failure the connection is rolled back. One that `holds` a transaction is so only after a
+        fault of the server's, which has ended it anyway: other errors are for whoever holds it.
         """
         answer: asyncio.Future[T] = self._loop.create_future()
         answer.add_done_callback(_seen)
         self.answer = answer
-        self._todo.put(lambda: self._answer(answer, work, tries, holds=holds))
+        self._todo.put(lambda: self._answer(answer, work, _Again(tries, locked), holds=holds))
         return answer
 
     def suspect(self) -> None:
@@ -106,25 +109,25 @@ class Seat:
             self._close()
         self._tell(_succeed, self.ended, None)
 
-    def _answer(self, answer: asyncio.Future[T], work: Work[T], tries: int, *, holds: bool) -> None:
+    def _answer(self, answer: asyncio.Future[T], work: Work[T], again: "_Again", *, holds: bool) -> None:
         try:
-            value = self._done(work, tries, holds=holds)
+            value = self._done(work, again, holds=holds)
         except BaseException as error:  # noqa: BLE001  whatever it is, the caller is told
             self._tell(_fail, answer, error)
         else:
             self._tell(_succeed, answer, value)
 
-    def _done(self, work: Work[T], tries: int, *, holds: bool) -> T:
+    def _done(self, work: Work[T], again: "_Again", *, holds: bool) -> T:
         opened = self._ready()
         if self._is_left:
             raise Fault("the server was silent for too long", is_lost=True, sent=False)
+        again.begin()
         while True:
-            tries -= 1
             try:
                 return work(opened.connection)
             except Fault as fault:
                 self._mend(opened, fault)
-                if not tries or self._opened is None or not is_deadlock(fault):
+                if not self._goes_on() or not again.after(fault):
                     raise
                 time.sleep(_PAUSE * random.random())
             except BaseException:
@@ -133,6 +136,10 @@ class Seat:
                 raise
             finally:
                 opened.used = time.monotonic()
+
+    def _goes_on(self) -> bool:
+        """Whether there is a connection, and still somebody who waits for its answers."""
+        return self._opened is not None and not self._is_left
 
     def _ready(self) -> Opened:
         if (opened := self._opened) is not None:
@@ -170,6 +177,24 @@ class Seat:
             self._loop.call_soon_threadsafe(settle, answer, told)
         except RuntimeError:
             _log.debug("an answer for a loop that has ended")
+
+
+class _Again:
+    """Whether work that failed is begun again."""
+
+    def __init__(self, tries: int, locked: float) -> None:
+        self._tries = tries
+        self._locked = locked
+        self._until = 0.0
+
+    def begin(self) -> None:
+        self._until = time.monotonic() + self._locked
+
+    def after(self, fault: Fault) -> bool:
+        if is_locked_out(fault):
+            return time.monotonic() < self._until
+        self._tries -= 1
+        return self._tries > 0 and is_deadlock(fault)
 
 
 def _succeed(answer: asyncio.Future[Any], value: object) -> None:

@@ -34,10 +34,10 @@ CREATE PROCEDURE holdfast.claim_v1
 AS
 BEGIN
     SET NOCOUNT ON;
-    DECLARE @tries int = 5;
+    DECLARE @tries int = 40;
     SET @got = 0;
     SET @more = 1;
-    -- Others may have taken some of those that were found.
+    -- Others may have taken some of those that were found; where hints are ignored, as often as there are others.
     WHILE @tries > 0 AND @more > 0 AND @got < @limit
     BEGIN
         UPDATE holdfast.job WITH (UPDLOCK, ROWLOCK, READPAST, READCOMMITTEDLOCK) SET

@@ -191,12 +191,12 @@ async def test_a_suspect_says_so_while_it_waits_and_while_it_is_held_back(bench:
         await it.end(record, lifecycle.RETURNED, Ending.RELEASED, suspect=True, lost=1)
         sentence, facts = await why(it, record.id)
         assert sentence.startswith("It is due and waits for its turn")
-        assert "; it is parked as a suspect, because a worker was lost while it ran" in sentence
+        assert "; it is a suspect, because a worker that held it was lost" in sentence
         assert facts["suspect"]
         await it.claim()
         sentence, _ = await why(it, record.id)
         assert sentence.startswith(
-            "It was claimed by worker w, which has not reported its start yet; it is p"
+            "It was claimed by worker w, which has not reported its start yet; it is a suspect"
         )
 
 

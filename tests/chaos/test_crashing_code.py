@@ -73,7 +73,7 @@ async def find_out(folder: Path, how: str) -> None:
 
 
 async def test_jobs_of_a_crashed_worker_that_run_long_do_not_keep_others_from_running(tmp_path: Path) -> None:
-    async with Site(tmp_path, lease_seconds=3, reclaim_seconds=0.2) as site:
+    async with Site(tmp_path, lease_seconds=3, reclaim_seconds=0.2, lost_limit=2) as site:
         [crashed] = await site.workers(1, "-c", "8")
         suspects = await site.add(*[program.wait_for.call("gate") for _ in range(8)])
         await until(lambda: len(site.effects("began")), "all are under way", (8).__eq__)

@@ -1,16 +1,23 @@
-"""Jobs that shared a crashed process run one at a time, so the guilty one is found and the others pass."""
+"""Of the jobs that shared a crashed process the guilty one is found, and the others pass."""
 
 import asyncio
+
+import pytest
 
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.model.lifecycle import State
 from holdfast.model.retry import Never
 from tests.engine.rig import Gate, Rig
 
+STRONGLY = 2
+"""So many losses, of five, and a suspect runs alone."""
 
-def suspected(rig: Rig, *jobs: str) -> None:
+
+def suspected(rig: Rig, *jobs: str, lost: int = 0) -> None:
     for job in jobs:
-        rig.memory._shelves["default"].jobs[job].suspect = True
+        record = rig.memory._shelves["default"].jobs[job]
+        record.suspect = True
+        record.lost = lost
 
 
 async def test_the_job_that_kills_its_workers_is_dead_lettered_and_the_others_pass() -> None:
@@ -50,7 +57,10 @@ async def test_the_job_that_kills_its_workers_is_dead_lettered_and_the_others_pa
     assert {await rig.state(job) for job in jobs} == {State.SUCCESS}
 
 
-async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone() -> None:
+@pytest.mark.parametrize(("lost", "together"), [(0, 4), (STRONGLY - 1, 4), (STRONGLY, 1), (4, 1)])
+async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone_after_several_losses(
+    lost: int, together: int
+) -> None:
     rig = Rig(concurrency=4)
     at_once = most = 0
     seen: list[State] = []
@@ -65,23 +75,38 @@ async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone() -> Non
 
     task = rig.task(watched)
     jobs = [await rig.add(task) for _ in range(4)]
-    suspected(rig, *jobs)
+    suspected(rig, *jobs, lost=lost)
     assert await rig.drain() == 0
-    assert most == 1
+    assert most == together
     assert seen == [State.RUNNING] * 4
     assert {(await rig.job(job)).suspect for job in jobs} == {False}, "they have passed"
 
 
-async def test_other_jobs_run_beside_a_suspect() -> None:
-    rig = Rig(concurrency=2)
+async def test_a_crash_of_many_suspects_that_run_long_is_cleared_as_quickly_as_plain_jobs() -> None:
+    rig = Rig(concurrency=4, prefetch_seconds=0.3)
+    gate = Gate()
+    task = rig.task(gate.pass_async)
+    jobs = [await rig.add(task) for _ in range(4)]
+    suspected(rig, *jobs, lost=1)
+    async with rig.serving():
+        await gate.wait_entered(4)
+        gate.open()
+    assert {(await rig.job(job)).run for job in jobs} == {1}, "none was given back"
+
+
+@pytest.mark.parametrize("is_suspect", [False, True])
+async def test_other_jobs_run_beside_a_suspect_that_runs_alone(is_suspect: bool) -> None:
+    rig = Rig(concurrency=3)
     gate = Gate()
     waits = rig.task(gate.pass_async)
     first = await rig.add(waits)
-    suspected(rig, first)
+    suspected(rig, first, lost=STRONGLY)
 
     async def good() -> None: ...
 
     second = await rig.add(rig.task(good))
+    if is_suspect:
+        suspected(rig, second)
     async with rig.serving():
         await gate.wait_entered()
         await rig.seen.wait("settled", job=second)
@@ -94,7 +119,7 @@ async def test_suspects_that_wait_go_back_after_a_while_on_pause_and_on_shutdown
     gate = Gate()
     task = rig.task(gate.pass_async)
     first, *others = [await rig.add(task) for _ in range(3)]
-    suspected(rig, first, *others)
+    suspected(rig, first, *others, lost=STRONGLY)
     worker = rig.worker()
     async with worker:
         await gate.wait_entered()
@@ -161,7 +186,7 @@ async def test_a_stuck_suspect_does_not_hold_up_the_others() -> None:
 
     stuck = await rig.add(rig.task(gate.pass_blocking, timeout=0.2, retry=Never()))
     job = await rig.add(rig.task(good))
-    suspected(rig, stuck, job)
+    suspected(rig, stuck, job, lost=STRONGLY)
     async with rig.serving():
         await rig.seen.wait("stuck", job=stuck)
         await rig.seen.wait("settled", job=job)

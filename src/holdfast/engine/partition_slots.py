@@ -67,9 +67,9 @@ class Crew:
         """Learns how long attempts run."""
         self._run_time += SHARE * (run_time - self._run_time)
 
-    def suspect_beside(self, member: SharedSlots) -> bool:
-        """Whether another partition runs a job that may have killed its worker: one at a time does."""
-        return any(each.has_suspect for each in self.members if each is not member)
+    def is_one_alone(self) -> bool:
+        """Whether a partition runs a suspect beside which no other may run that must run alone."""
+        return any(each.has_one_alone for each in self.members)
 
     def deal(self) -> None:
         """Gives free slots to jobs that wait."""
@@ -163,14 +163,13 @@ class SharedSlots(Slots):
 
     @property
     def waiting(self) -> int:
-        if not self.buffer or (self._suspect is None and not self._crew.suspect_beside(self)):
+        if not self.buffer or not self._crew.is_one_alone():
             return len(self.buffer)
-        suspects = sum(hold.record.suspect for hold in self.buffer)
-        return len(self.buffer) - min(suspects, self._runner.settings.batch)
+        return self._count_without_held_up()
 
     @property
-    def has_suspect(self) -> bool:
-        return self._suspect is not None
+    def has_one_alone(self) -> bool:
+        return self._alone is not None
 
     @property
     def is_shut(self) -> bool:
@@ -195,11 +194,8 @@ class SharedSlots(Slots):
         self._crew.deal()
         self._crew.tell_room()
 
-    def _admit_suspect(self, hold: Hold) -> None:
-        if self._crew.suspect_beside(self):
-            self.buffer.append(hold)
-        else:
-            super()._admit_suspect(hold)
+    def _is_one_alone(self) -> bool:
+        return self._crew.is_one_alone()
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         if hold.started is not None:

@@ -59,7 +59,8 @@ class Slots:
         self._report = report
         self._verify = verify
         self._report_stuck = report_stuck
-        self._suspect: Hold | None = None
+        self._alone: Hold | None = None
+        """The suspect beside which no other runs that must run alone."""
         self._is_shut = False
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(runner.run_blocking, self._ended)
@@ -86,10 +87,14 @@ class Slots:
 
         Up to a batch of them; if they counted, nothing else would be claimed while one suspect runs.
         """
-        if self._suspect is None:
-            return len(self.buffer)
-        suspects = sum(hold.record.suspect for hold in self.buffer)
-        return len(self.buffer) - min(suspects, self._runner.settings.batch)
+        return len(self.buffer) if self._alone is None else self._count_without_held_up()
+
+    def _count_without_held_up(self) -> int:
+        held_up = sum(map(self._runs_alone, self.buffer))
+        return len(self.buffer) - min(held_up, self._runner.settings.batch)
+
+    def _runs_alone(self, hold: Hold) -> bool:
+        return follow.runs_alone(hold.record, self._runner.settings.lost_limit)
 
     def add(self, holds: list[Hold]) -> None:
         """Takes jobs that were claimed, to be begun as slots are free; those that are not to be end here."""
@@ -134,13 +139,14 @@ class Slots:
         """Starts nothing more and gives back what has not started."""
         self._is_shut = True
         self.give_back("shutdown")
-        if self._suspect is not None and self._suspect.started is None:
-            self.tell(self._suspect, Stop.SHUTDOWN)
+        for hold in list(self.running):
+            if hold.started is None:
+                self.tell(hold, Stop.SHUTDOWN)
 
     def start_recorded(self, hold: Hold) -> None:
         """The store has the start: a suspect job that waited for this may run, if it still may."""
         hold.start_recorded = True
-        if hold is not self._suspect or hold.started is not None or hold.ended:
+        if not hold.record.suspect or hold.started is not None or hold.ended:
             return
         moment = surroundings.now()
         if hold.stop is None and hold.trust_until > moment:
@@ -203,18 +209,23 @@ class Slots:
                 asyncio.tasks._unregister_task(hold.task)  # noqa: SLF001  documented for just this
 
     def _admit_suspect(self, hold: Hold) -> None:
-        """Holds a suspect job until its start is stored, and lets only one of them run at a time.
+        """Holds a suspect job until its start is stored, and lets only one at a time run that must run alone.
 
-        So a job that kills its worker is the only suspect that is found running. An earlier attempt of the
-        same job that does not end keeps it waiting, until it goes back for others to take.
+        So a job that kills its worker is counted, and in the end the only one that is. An earlier attempt of
+        the same job that does not end keeps it waiting, until it goes back for others to take.
         """
+        is_alone = self._runs_alone(hold)
         earlier = any(other.record.id == hold.record.id for other in self.running)
-        if self._suspect is not None or earlier:
+        if earlier or (is_alone and self._is_one_alone()):
             self.buffer.append(hold)
             return
-        self._suspect = hold
+        if is_alone:
+            self._alone = hold
         self.running[hold] = None
         self._report(hold, follow.start(hold.record, 0))
+
+    def _is_one_alone(self) -> bool:
+        return self._alone is not None
 
     def _start(self, hold: Hold, moment: float) -> None:
         hold.started = moment
@@ -269,8 +280,8 @@ class Slots:
         hold.ended = True
         self.running.pop(hold, None)
         self.stuck.discard(hold)
-        if hold is self._suspect:
-            self._suspect = None
+        if hold is self._alone:
+            self._alone = None
 
     def _move(self, hold: Hold, outcome: Outcome) -> Move:
         elapsed = hold.elapsed() or 0
@@ -302,9 +313,9 @@ class Slots:
 
     def _overstayed(self, hold: Hold) -> None:
         self.stuck.add(hold)
-        if hold is self._suspect:
+        if hold is self._alone:
             # It will be found stuck; the suspects behind it need not wait for that.
-            self._suspect = None
+            self._alone = None
         self._report_stuck(hold)
         self.fill()
 

@@ -164,8 +164,8 @@ def _waiting(record: JobRecord, around: Surroundings, facts: dict[str, object]) 
 
 
 _SUSPECT = (
-    "it is parked as a suspect, because a worker was lost while it ran: each worker runs one suspect at a "
-    "time, and begins only when the store knows of it"
+    "it is a suspect, because a worker that held it was lost: a worker begins it only when the store knows "
+    "of that, and after several losses runs one such job at a time"
 )
 
 

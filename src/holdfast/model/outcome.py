@@ -223,6 +223,16 @@ def start(record: JobRecord, elapsed: int) -> Move:
     )
 
 
+def runs_alone(record: JobRecord, lost_limit: int) -> bool:
+    """Whether it is suspect so strongly that it must not run beside another of which that is true.
+
+    The other suspects are many after each crash, and nearly all are innocent: they run together, so that they
+    are soon through. Should one of them be guilty, it takes what runs beside it along, but only until it is
+    at about half of its limit. So one guilty job alone never brings an innocent one to the limit.
+    """
+    return record.suspect and record.lost >= (lost_limit - 1) // 2
+
+
 def reclaim(record: JobRecord, lost_limit: int, *, retired: bool = False) -> Move:
     """The move for a job whose lease has expired.
 

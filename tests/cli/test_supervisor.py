@@ -112,7 +112,7 @@ def test_processes_end_with_their_supervisor_even_if_it_is_killed(tmp_path: Path
         """
         import os, signal, sys
         from holdfast.cli.supervisor import stop_with_parent
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # a handler could come just before a wait begins
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         fifo = os.open(sys.argv[1], os.O_WRONLY)
         stop_with_parent()
         os.write(fifo, b"x")

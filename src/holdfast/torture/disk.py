@@ -44,6 +44,7 @@ class Disk:
 
     def shrink(self) -> None:
         """Leaves no space: it becomes as large as what is in it."""
+        error: str | None = None
         for _ in range(TRIES):
             usage = os.statvfs(self.folder)
             used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize

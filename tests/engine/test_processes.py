@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.engine.child import PARENT_GONE
 from holdfast.model.lifecycle import State
 from holdfast.model.records import Query
 from holdfast.model.retry import Never
@@ -178,3 +181,18 @@ async def test_a_handler_that_holds_our_gil_may_lose_its_lease_but_completes_onc
         while await bench.state(job) is not State.SUCCESS:
             await bench.seen.wait("settled", count=len(await bench.history(job)) + 1, job=job)
     assert (await bench.outcomes(job)).count("success") == 1
+
+
+def test_a_child_whose_parent_is_gone_ends_without_a_word() -> None:
+    program = """
+import socket
+from holdfast.engine.child import Pipe
+from holdfast.engine.frames import Progressed
+
+ours, parents = socket.socketpair()
+parents.close()
+Pipe(ours).say(Progressed(0.5, None))
+print("went on")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (PARENT_GONE, "", "")

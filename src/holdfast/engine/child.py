@@ -54,7 +54,10 @@ PARENT_GONE = 70
 
 
 class Pipe:
-    """The way to the parent, for one message at a time."""
+    """The way to the parent, for one message at a time.
+
+    Without a parent the process ends, handler and all.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -63,7 +66,10 @@ class Pipe:
     def say(self, message: msgspec.Struct) -> None:
         word = frame(message)
         with self._lock:
-            self._connection.sendall(word)
+            try:
+                self._connection.sendall(word)
+            except ConnectionError:
+                os._exit(PARENT_GONE)
 
 
 class PipeLink(JobLink):
@@ -228,7 +234,7 @@ async def _awaited(
 
 
 def listen(connection: socket.socket, inbox: SimpleQueue[Assignment]) -> None:
-    """Takes assignments off the pipe; ends the process, handler and all, when the parent is gone."""
+    """Takes assignments off the pipe, until the parent is gone."""
     stream = connection.makefile("rb")
     try:
         while len(header := stream.read(HEADER.size)) == HEADER.size:

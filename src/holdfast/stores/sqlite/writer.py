@@ -138,8 +138,10 @@ class Writer:
     def _rest(self, seconds: float) -> None:
         """Waits outside of the work, so that a fork need not wait for the lock too."""
         self.at_work.release()
-        time.sleep(seconds)
-        self.at_work.acquire()
+        try:
+            time.sleep(seconds)
+        finally:
+            self.at_work.acquire()
 
     def _run_together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> bool:
         """Runs what waits, as it comes; False if one failed after it had written something."""

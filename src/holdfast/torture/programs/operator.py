@@ -6,6 +6,7 @@ At random, and now and then by the command line, as people do.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
@@ -103,7 +104,9 @@ async def _command(act: str, job: Job[Any]) -> None:
     does: Verb = "cancel" if act == "cancel" else "replay"
     op = recorder().call(Call(verb="cli", does=does, job=job.id, task=job.task))
     command = [sys.executable, "-m", "holdfast", "jobs", does, "--json", job.id]
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE)
+    # Without the library that fakes clocks: `sleeping` is not at hand there.
+    environ = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, env=environ)
     printed, _ = await process.communicate()
     if process.returncode == 0:
         recorder().write(Done(op=op, job=job.id, verdict=_verdict(does, printed)))

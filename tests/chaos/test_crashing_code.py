@@ -11,7 +11,7 @@ import pytest
 from tests.chaos import program
 from tests.chaos.harness import Site
 from tests.chaos.process import Process
-from tests.chaos.waiting import until
+from tests.chaos.waiting import until, until_async
 
 pytestmark = pytest.mark.process
 
@@ -76,13 +76,19 @@ async def test_jobs_of_a_crashed_worker_that_run_long_do_not_keep_others_from_ru
     async with Site(tmp_path, lease_seconds=3, reclaim_seconds=0.2, lost_limit=2) as site:
         [crashed] = await site.workers(1, "-c", "8")
         suspects = await site.add(*[program.wait_for.call("gate") for _ in range(8)])
-        await until(lambda: len(site.effects("began")), "all are under way", (8).__eq__)
+        await until_async(
+            lambda: site.app.find(state="running", limit=10),
+            "all are stored as running",
+            lambda it: len(it) == 8,
+        )
         crashed.kill()
         worker = site.worker("-c", "4")
         await until(lambda: len(site.effects("began")), "one runs again", (9).__eq__)
         others = await site.add(*[program.work.call() for _ in range(20)])
         await site.finished(*others)
-        assert len(site.effects("began")) == 8 + 1 + 20, "of the suspects only one at a time"
+        assert len(site.effects("began")) == 8 + 1 + 20, (
+            "another loss would be their last: only one at a time"
+        )
         site.open_gate("gate")
         await site.finished(*suspects)
         await site.check([*suspects, *others])

@@ -9,7 +9,7 @@ from holdfast.model.lifecycle import State
 from holdfast.model.retry import Never
 from tests.engine.rig import Gate, Rig
 
-STRONGLY = 2
+STRONGLY = 4
 """So many losses, of five, and a suspect runs alone."""
 
 
@@ -57,11 +57,11 @@ async def test_the_job_that_kills_its_workers_is_dead_lettered_and_the_others_pa
     assert {await rig.state(job) for job in jobs} == {State.SUCCESS}
 
 
-@pytest.mark.parametrize(("lost", "together"), [(0, 4), (STRONGLY - 1, 4), (STRONGLY, 1), (4, 1)])
-async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone_after_several_losses(
+@pytest.mark.parametrize(("lost", "together"), [(0, 8), (2, 8), (3, 4), (STRONGLY, 1)])
+async def test_a_suspect_starts_only_when_its_start_is_stored_and_beside_the_fewer_the_more_losses_it_has(
     lost: int, together: int
 ) -> None:
-    rig = Rig(concurrency=4)
+    rig = Rig(concurrency=8)
     at_once = most = 0
     seen: list[State] = []
 
@@ -74,11 +74,11 @@ async def test_a_suspect_starts_only_when_its_start_is_stored_and_alone_after_se
         at_once -= 1
 
     task = rig.task(watched)
-    jobs = [await rig.add(task) for _ in range(4)]
+    jobs = [await rig.add(task) for _ in range(8)]
     suspected(rig, *jobs, lost=lost)
     assert await rig.drain() == 0
     assert most == together
-    assert seen == [State.RUNNING] * 4
+    assert seen == [State.RUNNING] * 8
     assert {(await rig.job(job)).suspect for job in jobs} == {False}, "they have passed"
 
 
@@ -192,3 +192,17 @@ async def test_a_stuck_suspect_does_not_hold_up_the_others() -> None:
         await rig.seen.wait("settled", job=job)
         gate.open()
     assert await rig.state(job) is State.SUCCESS
+
+
+async def test_suspects_of_few_losses_run_beside_one_that_cannot_bear_another() -> None:
+    rig = Rig(concurrency=3)
+    gate = Gate()
+    task = rig.task(gate.pass_async)
+    last = await rig.add(task)
+    suspected(rig, last, lost=STRONGLY)
+    others = [await rig.add(task) for _ in range(2)]
+    suspected(rig, *others, lost=1)
+    async with rig.serving():
+        await gate.wait_entered(3)
+        gate.open()
+    assert {await rig.state(job) for job in (last, *others)} == {State.SUCCESS}

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from holdfast.engine import surroundings
+from holdfast.engine.company import Company
 from holdfast.engine.hold import Hold
 from holdfast.engine.slots import Slots
 from holdfast.model.outcome import Outcome
@@ -26,8 +27,9 @@ class Crew:
     be idle and could have that job at once.
     """
 
-    def __init__(self, total: int, poll_seconds: float) -> None:
+    def __init__(self, total: int, poll_seconds: float, lost_limit: int) -> None:
         self.total = total
+        self.company = Company(lost_limit)
         self.poll_seconds = poll_seconds
         self.members: list[SharedSlots] = []
         self.started = 0
@@ -66,10 +68,6 @@ class Crew:
     def observe(self, run_time: float) -> None:
         """Learns how long attempts run."""
         self._run_time += SHARE * (run_time - self._run_time)
-
-    def is_one_alone(self) -> bool:
-        """Whether a partition runs a suspect beside which no other may run that must run alone."""
-        return any(each.has_one_alone for each in self.members)
 
     def deal(self) -> None:
         """Gives free slots to jobs that wait."""
@@ -118,6 +116,7 @@ class SharedSlots(Slots):
         self.last_turn = 0
         self.tries = 0
         super().__init__(*args)
+        self._company = crew.company
         crew.members.append(self)
 
     @property
@@ -162,16 +161,6 @@ class SharedSlots(Slots):
         return self.waiting + self._asked
 
     @property
-    def waiting(self) -> int:
-        if not self.buffer or not self._crew.is_one_alone():
-            return len(self.buffer)
-        return self._count_without_held_up()
-
-    @property
-    def has_one_alone(self) -> bool:
-        return self._alone is not None
-
-    @property
     def is_shut(self) -> bool:
         return self._is_shut
 
@@ -193,9 +182,6 @@ class SharedSlots(Slots):
             self._crew.members.remove(self)
         self._crew.deal()
         self._crew.tell_room()
-
-    def _is_one_alone(self) -> bool:
-        return self._crew.is_one_alone()
 
     def _ended(self, hold: Hold, outcome: Outcome) -> None:
         if hold.started is not None:

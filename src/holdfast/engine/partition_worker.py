@@ -84,7 +84,8 @@ class PartitionedWorker(Worker):
         return self._serve_all
 
     async def _serve_all(self, until_idle: bool, ready: asyncio.Event | None) -> None:
-        crew = Crew(self._settings.concurrency, self._settings.poll_seconds)
+        settings = self._settings
+        crew = Crew(settings.concurrency, settings.poll_seconds, settings.lost_limit)
         self._stopping = asyncio.Event()
         self._failure = None
         self._servers = {}

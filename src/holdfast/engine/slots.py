@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.engine import surroundings
+from holdfast.engine.company import Company
 from holdfast.engine.failures import failed, one_line
 from holdfast.engine.hold import Hold
 from holdfast.engine.processes import Processes
@@ -59,8 +60,7 @@ class Slots:
         self._report = report
         self._verify = verify
         self._report_stuck = report_stuck
-        self._alone: Hold | None = None
-        """The suspect beside which no other runs that must run alone."""
+        self._company = Company(runner.settings.lost_limit)
         self._is_shut = False
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(runner.run_blocking, self._ended)
@@ -83,18 +83,14 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait for a slot. Suspects that wait for another suspect leave the slots to others.
+        """How many jobs wait for a slot. Suspects that wait for other suspects leave the slots to others.
 
-        Up to a batch of them; if they counted, nothing else would be claimed while one suspect runs.
+        Up to a batch of them; if they counted, nothing else would be claimed while those run.
         """
-        return len(self.buffer) if self._alone is None else self._count_without_held_up()
-
-    def _count_without_held_up(self) -> int:
-        held_up = sum(map(self._runs_alone, self.buffer))
+        if not self._company:
+            return len(self.buffer)
+        held_up = sum(not self._company.admits(hold) for hold in self.buffer)
         return len(self.buffer) - min(held_up, self._runner.settings.batch)
-
-    def _runs_alone(self, hold: Hold) -> bool:
-        return follow.runs_alone(hold.record, self._runner.settings.lost_limit)
 
     def add(self, holds: list[Hold]) -> None:
         """Takes jobs that were claimed, to be begun as slots are free; those that are not to be end here."""
@@ -209,23 +205,18 @@ class Slots:
                 asyncio.tasks._unregister_task(hold.task)  # noqa: SLF001  documented for just this
 
     def _admit_suspect(self, hold: Hold) -> None:
-        """Holds a suspect job until its start is stored, and lets only one at a time run that must run alone.
+        """Holds a suspect job until its start is stored, and lets only so many run side by side.
 
         So a job that kills its worker is counted, and in the end the only one that is. An earlier attempt of
         the same job that does not end keeps it waiting, until it goes back for others to take.
         """
-        is_alone = self._runs_alone(hold)
         earlier = any(other.record.id == hold.record.id for other in self.running)
-        if earlier or (is_alone and self._is_one_alone()):
+        if earlier or not self._company.admits(hold):
             self.buffer.append(hold)
             return
-        if is_alone:
-            self._alone = hold
+        self._company.join(hold)
         self.running[hold] = None
         self._report(hold, follow.start(hold.record, 0))
-
-    def _is_one_alone(self) -> bool:
-        return self._alone is not None
 
     def _start(self, hold: Hold, moment: float) -> None:
         hold.started = moment
@@ -280,8 +271,7 @@ class Slots:
         hold.ended = True
         self.running.pop(hold, None)
         self.stuck.discard(hold)
-        if hold is self._alone:
-            self._alone = None
+        self._company.leave(hold)
 
     def _move(self, hold: Hold, outcome: Outcome) -> Move:
         elapsed = hold.elapsed() or 0
@@ -313,9 +303,8 @@ class Slots:
 
     def _overstayed(self, hold: Hold) -> None:
         self.stuck.add(hold)
-        if hold is self._alone:
-            # It will be found stuck; the suspects behind it need not wait for that.
-            self._alone = None
+        # It will be found stuck; the suspects behind it need not wait for that.
+        self._company.leave(hold)
         self._report_stuck(hold)
         self.fill()
 

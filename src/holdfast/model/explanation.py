@@ -165,7 +165,7 @@ def _waiting(record: JobRecord, around: Surroundings, facts: dict[str, object]) 
 
 _SUSPECT = (
     "it is a suspect, because a worker that held it was lost: a worker begins it only when the store knows "
-    "of that, and after several losses runs one such job at a time"
+    "of that, and runs the fewer of them at a time the more often they were lost"
 )
 
 

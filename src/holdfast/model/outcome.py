@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from holdfast.model import lifecycle
 from holdfast.model.events import NewEvent
@@ -12,6 +13,10 @@ from holdfast.model.lifecycle import Ending, State
 from holdfast.model.records import JobRecord, Move, NewJob
 from holdfast.model.retry import Again, Failure, Retry, RetryStrategy
 from holdfast.model.timing import FAR, SECOND, seconds
+
+FOLD: Final = 4
+"""For each loss that a suspect can still bear, so many times as many may run beside each other."""
+MOST_FOLDS: Final = 10
 
 
 class Stop(StrEnum):
@@ -223,14 +228,14 @@ def start(record: JobRecord, elapsed: int) -> Move:
     )
 
 
-def runs_alone(record: JobRecord, lost_limit: int) -> bool:
-    """Whether it is suspect so strongly that it must not run beside another of which that is true.
+def most_suspects(lost: int, lost_limit: int) -> int:
+    """How many suspects that were lost as often as this one, or more often, may run beside each other.
 
-    The other suspects are many after each crash, and nearly all are innocent: they run together, so that they
-    are soon through. Should one of them be guilty, it takes what runs beside it along, but only until it is
-    at about half of its limit. So one guilty job alone never brings an innocent one to the limit.
+    After a crash there are many, and nearly all are innocent: they run together, so that they are soon
+    through. The guilty one among them takes what runs beside it along, each time fewer, and nobody to the
+    limit: where one more loss is the last, a suspect runs alone.
     """
-    return record.suspect and record.lost >= (lost_limit - 1) // 2
+    return int(FOLD ** min(max(lost_limit - lost - 1, 0), MOST_FOLDS))
 
 
 def reclaim(record: JobRecord, lost_limit: int, *, retired: bool = False) -> Move:

@@ -22,8 +22,8 @@ from holdfast.torture.servers.process import leash
 APP: Final = "holdfast.torture.programs.workload:app"
 SLOTS: Final = 24
 BATCH: Final = 100
-"""What a worker holds when it is struck becomes suspect. Suspects run one at a time; up to a batch of them
-may wait in a worker without keeping others from their turn."""
+"""What a worker holds when it is struck becomes suspect. Up to a batch of suspects may wait for others in a
+worker without keeping the rest from their turn."""
 PAUSE: Final = 0.3
 """Seconds until a process that has ended is started again."""
 

@@ -109,3 +109,11 @@ _ALL = (
 )
 
 MUTANTS = {mutant.name: mutant for mutant in _ALL}
+
+
+def _take_nothing_away() -> None:
+    """The product as it is."""
+
+
+NONE = Mutant("none", "nothing is taken away", _take_nothing_away, ())
+"""What campaigns with mutants are compared with: it must break nothing."""

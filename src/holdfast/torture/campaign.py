@@ -15,6 +15,7 @@ from holdfast.model.overview import Stats
 from holdfast.model.recurrence import every
 from holdfast.torture import dump, dumping
 from holdfast.torture.arenas import make_arena
+from holdfast.torture.build import commit
 from holdfast.torture.clocks import Clocks
 from holdfast.torture.crew import Crew, Role, parts_of
 from holdfast.torture.dumping import Settling
@@ -130,6 +131,7 @@ class _Running:
             document = await dumping.make(self._app, self._arena, campaign, first, settling)
             document.floors = floors(len(document.jobs), nemesis.left_out)
             document.left_out = nemesis.left_out
+            document.commit = commit()
             dump.write(campaign.out, document)
         return Ended(nemesis.left_out, nemesis.counts, monotonic() - self._begun)
 

@@ -173,7 +173,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     v_detail text;
-    v_flows boolean := EXISTS (SELECT FROM holdfast.flowing WHERE ns = p_ns);
+    v_flows boolean;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         BEGIN
@@ -187,11 +187,13 @@ BEGIN
             RETURN false;
         END;
     END IF;
-    IF p_wake IS NOT NULL AND (v_flows OR NOT p_move ? 'quiet') THEN
-        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
-    END IF;
     IF NOT holdfast.move_v1(p_ns, p_worker, holdfast.now_v1(), p_move) THEN
         RETURN false;
+    END IF;
+    -- Only now: whoever began to use flow before this had the job's row may have settled without seeing that it ends.
+    v_flows := EXISTS (SELECT FROM holdfast.flowing WHERE ns = p_ns);
+    IF p_wake IS NOT NULL AND (v_flows OR NOT p_move ? 'quiet') THEN
+        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
     -- Settled by the next tick. An old snapshot does not tell whether anybody waits for that.
     IF p_move ->> 'outcome' IS NOT NULL AND (v_flows OR current_setting('transaction_isolation') <> 'read committed') THEN

@@ -128,6 +128,16 @@ BEGIN
 END
 $$;
 
+-- Fails if somebody keeps others from writing to whole tables, as who makes an index does: nothing is to be said then of any
+-- one job.
+CREATE FUNCTION holdfast.reach_v1() RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    LOCK TABLE ONLY holdfast.job, ONLY holdfast.lease, ONLY holdfast.done, ONLY holdfast.attempt, ONLY holdfast.key,
+        ONLY holdfast.tally IN ROW EXCLUSIVE MODE;
+END
+$$;
+
 -- Moves in order, as "aarr…": accepted or refused. A job that somebody else has locked for long is refused alone.
 CREATE FUNCTION holdfast.moves_v1(p_ns integer, p_worker text, p_now bigint, p_moves jsonb) RETURNS text
 LANGUAGE plpgsql
@@ -156,6 +166,7 @@ BEGIN
         BEGIN
             v_accepted := holdfast.move_v1(p_ns, p_worker, p_now, m);
         EXCEPTION WHEN lock_not_available THEN
+            PERFORM holdfast.reach_v1();
             v_accepted := false;
         END;
         v_verdicts := v_verdicts || CASE WHEN v_accepted THEN 'a' ELSE 'r' END;

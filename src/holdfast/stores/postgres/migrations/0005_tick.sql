@@ -142,6 +142,7 @@ BEGIN
         EXCEPTION WHEN lock_not_available THEN
             -- One of them is locked for long; the others must not wait for it, nor the caller for each.
             PERFORM set_config('lock_timeout', '10ms', true);
+            PERFORM holdfast.reach_v1();
             FOR v_got IN 1 .. cardinality(p_ids) LOOP
                 BEGIN
                     SELECT v_moved + c.moved, v_notes || c.notes INTO v_moved, v_notes

@@ -66,6 +66,18 @@ async def test_a_job_that_ends_in_a_transaction_which_knows_nothing_of_flow_free
         assert ids(await at.claim()) == [waiting.id]
 
 
+async def test_a_tick_whose_children_are_the_first_that_wait_claims_as_well(postgres_database: str) -> None:
+    async with flowing(postgres_database) as at:
+        await at.add()
+        [job] = await at.claim()
+        [other] = await at.add()
+        end = ended(job)
+        child = after(job)
+        end.children = (child,)
+        ticked = await at.tick([end], wanted(limit=10))
+        assert sorted(ids(ticked.claimed)) == sorted([other.id, child.id])
+
+
 async def test_a_snapshot_from_before_anybody_waited_tells_that_the_job_ended(postgres_database: str) -> None:
     async with flowing(postgres_database) as at:
         await at.add()

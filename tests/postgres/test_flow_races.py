@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import asyncpg
 import pytest
 
 from holdfast.model.flow import NewFlow, Scope, gate
@@ -16,6 +17,18 @@ WAITING = """SELECT count(*) FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND datname = current_database()"""
 
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+# Whoever ends a job in a transaction is stopped just before it has the job's row.
+HELD_UP = f"""
+    ALTER FUNCTION {SCHEMA}.move_v1 RENAME TO move_at_last;
+    CREATE FUNCTION {SCHEMA}.move_v1(p_ns integer, p_worker text, p_now bigint, p_move jsonb) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_advisory_xact_lock_shared(1);
+        RETURN {SCHEMA}.move_at_last(p_ns, p_worker, p_now, p_move);
+    END
+    $$
+"""
 
 
 @pytest.fixture(params=ISOLATIONS)
@@ -53,6 +66,18 @@ async def test_a_job_that_ends_in_a_transaction_which_knows_nothing_of_flow_free
         assert ids(await at.claim()) == [waiting.id]
 
 
+async def test_a_tick_whose_children_are_the_first_that_wait_claims_as_well(postgres_database: str) -> None:
+    async with flowing(postgres_database) as at:
+        await at.add()
+        [job] = await at.claim()
+        [other] = await at.add()
+        end = ended(job)
+        child = after(job)
+        end.children = (child,)
+        ticked = await at.tick([end], wanted(limit=10))
+        assert sorted(ids(ticked.claimed)) == sorted([other.id, child.id])
+
+
 async def test_a_snapshot_from_before_anybody_waited_tells_that_the_job_ended(postgres_database: str) -> None:
     async with flowing(postgres_database) as at:
         await at.add()
@@ -77,6 +102,28 @@ async def test_room_that_is_made_in_a_transaction_is_taken_when_it_is_committed(
         assert await at.claim() == []
         await at.commit()
         assert ids(await at.claim()) == [jobs[1].id]
+
+
+async def test_room_that_is_made_by_who_asked_before_there_were_limits_is_taken(
+    postgres_database: str,
+) -> None:
+    async with flowing(postgres_database) as at:
+        jobs = await at.add(*(new_job() for _ in range(3)))
+        [first] = await at.claim(limit=1)
+        operator = await asyncpg.connect(postgres_database)
+        await operator.execute(HELD_UP)
+        await operator.execute("SELECT pg_advisory_lock(1)")
+        await at.begin()
+        finishing = asyncio.ensure_future(at.finish_in(first))
+        async with asyncio.timeout(20):
+            await until_async(lambda: _waits(at), "it waits")
+            await at.flow.put([limit(1)])
+            assert await at.claim() == []
+            await operator.execute("SELECT pg_advisory_unlock(1)")
+            await finishing
+        await at.commit()
+        assert ids(await at.claim()) == [jobs[1].id]
+        await operator.close()
 
 
 async def test_the_next_of_a_sequence_follows_one_that_ended_in_a_transaction(

@@ -9,7 +9,8 @@ import asyncpg
 import msgspec
 import pytest
 
-from holdfast.model.lifecycle import DEAD_LETTERED, Ending, State
+from holdfast.model.errors import StoreUnavailable
+from holdfast.model.lifecycle import DEAD_LETTERED, SUCCEEDED, Ending, State
 from holdfast.model.outcome import reclaim
 from holdfast.model.records import Added, JobRecord, Move, NewJob, Verdict
 from holdfast.stores.postgres.moving import as_dict
@@ -234,3 +235,22 @@ async def test_completed_jobs_have_their_own_results_also_beside_one_that_is_loc
         assert told.verdicts == [Verdict.REFUSED, Verdict.ACCEPTED, Verdict.ACCEPTED]
         assert (await case.tick("ann", ends)).verdicts == [Verdict.ACCEPTED] * 3
         assert [(await case.reload(job)).result for job in jobs] == results
+
+
+@pytest.mark.parametrize(("path", "outcome"), [(SUCCEEDED, Ending.SUCCESS), (DEAD_LETTERED, Ending.FAILED)])
+@pytest.mark.parametrize("table", ["job", "done", "tally"])
+async def test_while_a_whole_table_is_locked_nobody_is_refused(
+    postgres_url: str, table: str, path: tuple[State, ...], outcome: Ending
+) -> None:
+    async with meet(postgres_url) as meeting:
+        case = meeting.case
+        for _ in range(2):
+            await case.add()
+        ends = [ended(job, path, outcome) for job in await case.claim(limit=2)]
+        await meeting.begin()
+        # As CREATE INDEX does.
+        await meeting.connection.execute(f"LOCK TABLE {SCHEMA}.{table} IN SHARE MODE")
+        with pytest.raises(StoreUnavailable):
+            await case.tick("ann", ends)
+        await meeting.commit()
+        assert (await case.tick("ann", ends)).verdicts == [Verdict.ACCEPTED] * 2

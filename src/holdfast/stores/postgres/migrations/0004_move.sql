@@ -128,6 +128,16 @@ BEGIN
 END
 $$;
 
+-- Fails if somebody keeps others from writing to whole tables, as who makes an index does: nothing is to be said then of any
+-- one job.
+CREATE FUNCTION holdfast.reach_v1() RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    LOCK TABLE ONLY holdfast.job, ONLY holdfast.lease, ONLY holdfast.done, ONLY holdfast.attempt, ONLY holdfast.key,
+        ONLY holdfast.tally IN ROW EXCLUSIVE MODE;
+END
+$$;
+
 -- Moves in order, as "aarr…": accepted or refused. A job that somebody else has locked for long is refused alone.
 CREATE FUNCTION holdfast.moves_v1(p_ns integer, p_worker text, p_now bigint, p_moves jsonb) RETURNS text
 LANGUAGE plpgsql
@@ -156,6 +166,7 @@ BEGIN
         BEGIN
             v_accepted := holdfast.move_v1(p_ns, p_worker, p_now, m);
         EXCEPTION WHEN lock_not_available THEN
+            PERFORM holdfast.reach_v1();
             v_accepted := false;
         END;
         v_verdicts := v_verdicts || CASE WHEN v_accepted THEN 'a' ELSE 'r' END;
@@ -173,7 +184,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     v_detail text;
-    v_flows boolean := EXISTS (SELECT FROM holdfast.flowing WHERE ns = p_ns);
+    v_flows boolean;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         BEGIN
@@ -187,11 +198,13 @@ BEGIN
             RETURN false;
         END;
     END IF;
-    IF p_wake IS NOT NULL AND (v_flows OR NOT p_move ? 'quiet') THEN
-        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
-    END IF;
     IF NOT holdfast.move_v1(p_ns, p_worker, holdfast.now_v1(), p_move) THEN
         RETURN false;
+    END IF;
+    -- Only now: whoever began to use flow before this had the job's row may have settled without seeing that it ends.
+    v_flows := EXISTS (SELECT FROM holdfast.flowing WHERE ns = p_ns);
+    IF p_wake IS NOT NULL AND (v_flows OR NOT p_move ? 'quiet') THEN
+        PERFORM pg_notify(split_part(p_wake, ' ', 1), split_part(p_wake, ' ', 2));
     END IF;
     -- Settled by the next tick. An old snapshot does not tell whether anybody waits for that.
     IF p_move ->> 'outcome' IS NOT NULL AND (v_flows OR current_setting('transaction_isolation') <> 'read committed') THEN

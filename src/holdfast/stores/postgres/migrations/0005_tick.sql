@@ -142,6 +142,7 @@ BEGIN
         EXCEPTION WHEN lock_not_available THEN
             -- One of them is locked for long; the others must not wait for it, nor the caller for each.
             PERFORM set_config('lock_timeout', '10ms', true);
+            PERFORM holdfast.reach_v1();
             FOR v_got IN 1 .. cardinality(p_ids) LOOP
                 BEGIN
                     SELECT v_moved + c.moved, v_notes || c.notes INTO v_moved, v_notes
@@ -184,6 +185,9 @@ BEGIN
             v_notes := holdfast.ended_v1(p_ns, coalesce(p_ids, '{}') || ARRAY(
                 SELECT (m.move ->> 'job')::uuid FROM jsonb_array_elements(p_moves) AS m(move)
                 WHERE m.move ->> 'outcome' IS NOT NULL));
+            -- If it was this tick that used flow first, or nobody else is at work any more.
+            v_flows := pg_try_advisory_xact_lock(hashtextextended('holdfast.flow', p_ns));
+            v_is_late := NOT v_flows;
         END IF;
         SELECT t.freed, t.heads, t.head_queues, t.is_late, t.paused_tasks
         INTO v_freed, v_heads, v_head_queues, v_is_late, v_paused_tasks

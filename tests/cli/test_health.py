@@ -1,5 +1,6 @@
 """`holdfast worker` tells whether it is well, alone or for its processes, and `holdfast health` asks it."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -7,12 +8,16 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from holdfast.stores import open_store
 from tests.cli.conftest import Run, Start, read_until
+from tests.servers.postgres import Postgres
+from tests.servers.redis import Redis
 from tests.servers.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -182,3 +187,64 @@ def test_metrics_are_told_though_the_store_is_away_from_the_beginning(start: Sta
         assert status == 200
         assert samples(text)["holdfast_store_up", ""] == 0
         assert ask(port, "/health/live")[0] == 200
+
+
+def check_outages(
+    start: Start,
+    holdfast: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    store: str,
+    outages: Sequence[tuple[Callable[[], None], Callable[[], None]]],
+) -> None:
+    """A worker is ready, red while its server is away, never to be restarted, and ready and at work after."""
+    monkeypatch.setenv("HOLDFAST_HEALTH_LIMIT_SECONDS", "1")
+    monkeypatch.setenv("HOLDFAST_POLL_SECONDS", "0.5")
+    process = start("worker", "shop:app", "--store", store, "--health-port", "0")
+    port = port_of(process)
+    ask_until(port, "/health/ready", 200)
+    for number, (leave, come_back) in enumerate(outages, start=1):
+        leave()
+        red, green = ask_until(port, "/health/ready", 503), ask_until(port, "/health/live", 200)
+        for body, word in ((red, "red"), (green, "ok")):
+            told = json.loads(body)
+            assert told["status"] == word
+            [reason] = told["reasons"]
+            assert re.fullmatch(r"the store has not answered for \d+ s", reason)
+        assert samples(ask(port, "/metrics")[1])["holdfast_store_up", ""] == 0
+        asked = holdfast("health", "--port", str(port))
+        assert asked.returncode == 1
+        assert "the store has not answered for" in asked.stdout
+        come_back()
+        assert json.loads(ask_until(port, "/health/ready", 200)) == {"status": "ok", "reasons": []}
+        holdfast("enqueue", "shop:app", "add", '{"a": 1}', "--store", store)
+        ask_until(
+            port, "/metrics", 200, f'holdfast_attempts_total{{task="add",outcome="success"}} {number}\n'
+        )
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.mark.timeout(120)
+def test_an_outage_of_postgresql_is_told_until_it_is_over(
+    start: Start, holdfast: Run, monkeypatch: pytest.MonkeyPatch, private_postgres: Postgres
+) -> None:
+    async def migrate() -> None:
+        store = open_store(private_postgres.url)
+        assert store.migrations is not None
+        await store.migrations.apply()
+        await store.close()
+
+    asyncio.run(migrate())
+    crashed = (lambda: private_postgres.stop("immediate"), private_postgres.start)
+    check_outages(start, holdfast, monkeypatch, private_postgres.url, [crashed])
+
+
+@pytest.mark.timeout(120)
+def test_an_outage_of_redis_is_told_until_it_is_over(
+    start: Start, holdfast: Run, monkeypatch: pytest.MonkeyPatch, private_redis: Redis
+) -> None:
+    """What comes back is empty, as it keeps nothing on disk. One that is frozen takes connections, and is mute."""
+    gone = (private_redis.kill, private_redis.start)
+    frozen = (private_redis.freeze, private_redis.thaw)
+    check_outages(start, holdfast, monkeypatch, f"{private_redis.url}?timeout=1", [gone, frozen])

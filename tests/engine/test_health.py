@@ -51,6 +51,18 @@ async def test_a_store_that_is_away_too_long_is_told() -> None:
         assert worker.health() == Health(True, True)
 
 
+async def test_a_store_that_hangs_is_told_before_the_call_is_given_up() -> None:
+    rig = Rig(health_limit_seconds=0.1, call_timeout_seconds=10, lease_seconds=120)
+    worker = rig.worker()
+    hanging = asyncio.Event()
+    async with worker:
+        rig.faults.plan("tick", gate=hanging)
+        found = await asyncio.to_thread(until, worker.health, "the store has not answered")
+        assert (found.live, found.ready) == (True, False)
+        hanging.set()
+        await asyncio.to_thread(wait_until, lambda: worker.health() == Health(True, True), "it is well again")
+
+
 async def test_a_store_that_is_away_from_the_beginning_is_told() -> None:
     rig = Rig(health_limit_seconds=0.1)
     rig.faults.down = StoreUnavailable("gone")

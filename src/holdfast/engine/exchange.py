@@ -27,6 +27,9 @@ log = logging.getLogger("holdfast.worker")
 Report = tuple[Hold, Move]
 Verdicts = tuple[list[Report], list[Verdict]]
 
+LATE = 1.0
+"""Seconds after which an event loop that is well has seen at the latest that the time for a call is over."""
+
 
 class GaveUp(Exception):
     """The exchange was told to give up before the store answered."""
@@ -80,11 +83,18 @@ class Exchange:
         self._is_over = False
         self._was_cancelled = False
         self._waiting: asyncio.Timeout | None = None
+        self._asked: float | None = None
 
     @property
     def away_since(self) -> float | None:
-        """Since when the store does not answer, by `surroundings.now`; None while it does."""
-        return self._outage.since
+        """Since when the store owes an answer, by `surroundings.now`; None while it owes none.
+
+        Also None when the call should have been given up by now, and was not: then it is not the store.
+        """
+        asked = self._asked
+        if asked is None or self._outage.since is not None:
+            return asked
+        return asked if surroundings.now() - asked <= self._call_timeout + LATE else None
 
     async def send(self, reports: list[Report], want: Want | None) -> Answer:
         """The store's answer. Waits out an outage; raises only when the store refuses even an empty tick."""
@@ -110,6 +120,7 @@ class Exchange:
     async def _insist(self, reports: list[Report], want: Want | None = None) -> Answer:
         tick = Tick(worker=self._worker, seq=next(self._seqs), moves=[move for _, move in reports], want=want)
         stood_from = self._standing.leaves(tick)
+        self._asked = surroundings.now()
         try:
             ticked, sent = await self._repeat(tick)
         except GaveUp:
@@ -117,6 +128,8 @@ class Exchange:
         except Exception:
             self._standing.refused(tick, stood_from)
             raise
+        finally:
+            self._asked = None
         if ticked.handed:
             ago = ticked.handed_ago
             sent = min(sent, stood_from) if ago is None else sent - ago / SECOND

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from holdfast.model.lifecycle import FINISHED
+from holdfast.model.lifecycle import FINISHED, LEASED
 from holdfast.model.records import Query
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.rows import CODES, COLUMNS
@@ -126,7 +126,7 @@ class Queries:
     find: str = f"""SELECT {COLUMNS} FROM holdfast.{{source}} WHERE ns = $1{{conditions}}
         ORDER BY id DESC LIMIT {{limit}}"""
     # The newest of each are found by its own index; together they would have to be sorted, all of them.
-    find_both: str = "({}) UNION ALL ({}) ORDER BY id DESC LIMIT {limit}"
+    find_any: str = "{} ORDER BY id DESC LIMIT {limit}"
     register: str = """
         INSERT INTO holdfast.worker AS w
             (ns, id, host, pid, queues, tasks, concurrency, version, started, seen, live_until)
@@ -284,37 +284,46 @@ def queries(address: Address) -> Queries:
 def found(known: Queries, query: Query) -> tuple[str, list[Any]]:
     """The statement for a search, and its parameters after the namespace."""
     args: list[Any] = []
-    conditions = ""
 
-    def add(condition: str, value: Any) -> None:
-        nonlocal conditions
+    def place(value: Any) -> str:
         args.append(value)
-        conditions += " AND " + condition.format(f"${len(args) + 1}")
+        return f"${len(args) + 1}"
 
-    if query.states:
-        add("state = ANY ({}::smallint[])", [CODES[state] for state in query.states])
-    if query.queue is not None:
-        add("queue = {}", query.queue)
-    if query.task is not None:
-        add("task = {}", query.task)
-    if query.tag is not None:
-        add("tags @> ARRAY[{}::text]", query.tag)
+    conditions = ""
+    for column, value in (
+        ("queue = {}", query.queue),
+        ("task = {}", query.task),
+        ("tags @> ARRAY[{}::text]", query.tag),
+        ("worker = {}", query.worker),
+        ("due >= {}", query.due_after),
+        ("due < {}", query.due_before),
+        ("id < {}::uuid", query.cursor),
+    ):
+        if value is not None:
+            conditions += " AND " + column.format(place(value))
+    limit = place(query.limit)
+    parts = [
+        known.find.format(source=source, conditions=conditions + states, limit=limit)
+        for source, states in _sources(query)
+    ]
+    if len(parts) == 1:
+        return parts[0], args
+    return known.find_any.format(" UNION ALL ".join(f"({part})" for part in parts), limit=limit), args
+
+
+def _sources(query: Query) -> list[tuple[str, str]]:
+    """Which views have what is searched for, and the condition for its state there.
+
+    What is finished is searched state by state: of one state an index has it in the order that is wanted.
+    """
+    if not query.states:
+        return [("live", "")] if query.worker is not None else [("live", ""), ("finished", "")]
+    live, done = query.states - FINISHED, query.states & FINISHED
     if query.worker is not None:
-        add("worker = {}", query.worker)
-    if query.due_after is not None:
-        add("due >= {}", query.due_after)
-    if query.due_before is not None:
-        add("due < {}", query.due_before)
-    if query.cursor is not None:
-        add("id < {}::uuid", query.cursor)
-    args.append(query.limit)
-    limit = f"${len(args) + 1}"
-    parts = [known.find.format(source=each, conditions=conditions, limit=limit) for each in _sources(query)]
-    return parts[0] if len(parts) == 1 else known.find_both.format(*parts, limit=limit), args
-
-
-def _sources(query: Query) -> tuple[str, ...]:
-    """Which views have what is searched for."""
-    if query.worker is not None or (query.states and FINISHED.isdisjoint(query.states)):
-        return ("live",)
-    return ("finished",) if query.states and FINISHED.issuperset(query.states) else ("live", "finished")
+        done = frozenset()
+    parts = [("finished", f" AND state = {code}") for code in sorted(CODES[state] for state in done)]
+    if live or not parts:
+        codes = ", ".join(str(CODES[state]) for state in sorted(live or query.states))
+        is_leased = " AND worker IS NOT NULL" if live <= LEASED else ""
+        parts.append(("live", f" AND state IN ({codes}){is_leased}"))
+    return parts

@@ -216,14 +216,18 @@ async def test_no_token_goes_to_a_server_with_a_strange_certificate(
         monkeypatch.setenv("SSL_CERT_FILE", str(encrypted_tds.authority))
     address = parse(f"{scheme}://{host}:{encrypted_tds.peer.port}/jobs?timeout=5&encrypt=on")
     async with opened(address, Credential(address, Stub())) as database:
-        with pytest.raises(ConfigurationError, match=r"(?i)certificate.*; use the host name .* SSL_CERT_FILE"):
+        with pytest.raises(
+            ConfigurationError, match=r"(?i)certificate.*; use the host name .* SSL_CERT_FILE"
+        ):
             await database.execute("SELECT 1", writes=True)
     assert encrypted_tds.peer.logins == []
 
 
 async def test_a_server_without_tls_is_a_wrong_setting_and_gets_no_password(scheme: str, tds: Peer) -> None:
     async with opened(parse(url(scheme, tds, "timeout=5&encrypt=on"))) as database:
-        with pytest.raises(ConfigurationError, match=r"not supported.*; turn TLS on .* encrypt=off") as caught:
+        with pytest.raises(
+            ConfigurationError, match=r"not supported.*; turn TLS on .* encrypt=off"
+        ) as caught:
             await database.execute("SELECT 1", writes=True)
     assert caught.value.setting == "store"
     assert tds.logins == []

@@ -154,20 +154,18 @@ _STATES = {
     "Base table or view not found": 208,
     "Column not found": 207,
 }
+_NO_TLS = "turn TLS on at the server, or say encrypt=off if nobody can listen on the way"
+_NOT_TRUSTED = (
+    "use the host name that the certificate is for, and name who issued it with the environment variable "
+    "SSL_CERT_FILE; or say trust_server_certificate=on if nobody can step in on the way"
+)
 _ENCRYPTION: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), advice)
     for pattern, advice in (
-        (
-            r"encryption not supported|encryption but it is not supported",
-            "turn TLS on at the server, or say encrypt=off if nobody can listen on the way",
-        ),
+        (r"encryption not supported|encryption but it is not supported", _NO_TLS),
         (r"encryption enabled but it is required", "say encrypt=on"),
-        (
-            r"certificate verify failed|certificate does not match|certificate chain was issued by"
-            r"|target principal name is incorrect",
-            "use the host name that the certificate is for, and name who issued it with the environment "
-            "variable SSL_CERT_FILE; or say trust_server_certificate=on if nobody can step in on the way",
-        ),
+        (r"certificate (?:verify failed|does not match|chain was issued by)", _NOT_TRUSTED),
+        (r"target principal name is incorrect", _NOT_TRUSTED),
     )
 )
 """What drivers say if the two sides cannot agree on encryption, and what to do about it."""

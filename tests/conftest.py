@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.servers.plugin"]
 
+_SQLSERVER = "HOLDFAST_TEST_SQLSERVER"
+
 # A deadline would measure the machine; a pytest timeout already ends what hangs.
 # How long it takes to draw examples says more about the machine than about the strategies.
 settings.register_profile(
@@ -33,10 +35,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says whether there was a SQL Server: what did not run shall not seem to have."""
-    named = os.environ.get("HOLDFAST_TEST_SQLSERVER")
-    terminalreporter.write_line(
-        "SQL Server: run on the server named by HOLDFAST_TEST_SQLSERVER"
-        if named
-        else "SQL Server: not run (HOLDFAST_TEST_SQLSERVER names none)"
-    )
+    """Says what was run on a SQL Server: what did not run shall not seem to have."""
+    counts = [
+        f"{found} {outcome}"
+        for outcome in ("passed", "failed", "error")
+        if (found := sum(map(_is_on_sqlserver, terminalreporter.stats.get(outcome, ()))))
+    ]
+    if counts:
+        told = f"{', '.join(counts)} on the server that {_SQLSERVER} names"
+    elif os.environ.get(_SQLSERVER):
+        told = "not run (none of its tests was chosen)"
+    else:
+        told = f"not run ({_SQLSERVER} names none)"
+    terminalreporter.write_line(f"SQL Server: {told}")
+
+
+def _is_on_sqlserver(report: pytest.TestReport) -> bool:
+    return "conformance/test_mssql.py" in report.nodeid or report.nodeid.endswith("[sqlserver]")

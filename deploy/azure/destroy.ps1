@@ -27,7 +27,8 @@ Set-StrictMode -Version Latest
 $ErrorActionPreference = 'Stop'
 
 Set-AzContext -Subscription $SubscriptionId | Out-Null
-$group = Get-AzResourceGroup -Name $ResourceGroup -ErrorAction SilentlyContinue
+# Looked for in the list: asked for by name, a group that is refused would seem to be gone.
+$group = Get-AzResourceGroup | Where-Object -Property 'ResourceGroupName' -EQ $ResourceGroup
 if (-not $group) {
     Write-Output "Resource group $ResourceGroup is gone."
     return

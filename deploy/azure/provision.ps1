@@ -59,7 +59,8 @@ function Get-DefaultServerName([string] $Subscription, [string] $Group) {
     return "$words-$digest"
 }
 
-$context = Set-AzContext -Subscription $SubscriptionId
+# Also under -WhatIf, which else would look into another subscription.
+$context = Set-AzContext -Subscription $SubscriptionId -WhatIf:$false -Confirm:$false
 if (-not $ServerName) {
     $ServerName = Get-DefaultServerName -Subscription $SubscriptionId.ToString() -Group $ResourceGroup
 }
@@ -74,19 +75,20 @@ if (-not $AdministratorLogin) {
     $AdministratorType = 'User'
 }
 
-$group = Get-AzResourceGroup -Name $ResourceGroup -ErrorAction SilentlyContinue
+# Looked for in lists: asked for by name, what is refused would seem to be missing.
+$group = Get-AzResourceGroup | Where-Object -Property 'ResourceGroupName' -EQ $ResourceGroup
 $server = $null
 $database = $null
 if ($group) {
-    $server = Get-AzSqlServer -ResourceGroupName $ResourceGroup -ServerName $ServerName -ErrorAction SilentlyContinue
+    $server = Get-AzSqlServer -ResourceGroupName $ResourceGroup | Where-Object -Property 'ServerName' -EQ $ServerName
 }
 if ($server) {
     $only = Get-AzSqlServerActiveDirectoryOnlyAuthentication -ResourceGroupName $ResourceGroup -ServerName $ServerName
     if (-not $only.AzureADOnlyAuthentication) {
         throw "Server $ServerName is there and takes more than Entra ID. Turn on Entra-only authentication for it, or choose another name."
     }
-    $database = Get-AzSqlDatabase -ResourceGroupName $ResourceGroup -ServerName $ServerName `
-        -DatabaseName $DatabaseName -ErrorAction SilentlyContinue
+    $database = Get-AzSqlDatabase -ResourceGroupName $ResourceGroup -ServerName $ServerName |
+        Where-Object -Property 'DatabaseName' -EQ $DatabaseName
 }
 
 $rules = @($AllowIp | ForEach-Object {

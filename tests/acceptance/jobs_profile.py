@@ -1,7 +1,6 @@
 """Applications by the preset `jobs`, on any store: at its own pace, or all of it faster by one factor."""
 
 import asyncio
-import os
 import time
 from datetime import datetime, timedelta
 from itertools import count
@@ -18,11 +17,9 @@ from holdfast.model.timing import EPOCH, SECOND
 from holdfast.store import Store
 from holdfast.stores import open_store
 from tests.engine.faulty import Faults, FaultySession, FaultyStore
-from tests.mssql.warm import warm
-from tests.servers.ltdl import provide_ltdl
+from tests.mssql import server
 
-SQLSERVER = "HOLDFAST_TEST_SQLSERVER"
-STORES = ("memory", "sqlite", "postgres", "redis", *(["sqlserver"] if os.environ.get(SQLSERVER) else []))
+STORES = ("memory", "sqlite", "postgres", "redis", *(["sqlserver"] if server.URL else []))
 FASTER = 40
 """Two minutes are three seconds: long enough for a busy machine to answer in an eighth of it."""
 
@@ -67,8 +64,6 @@ async def place_on(store: str, request: pytest.FixtureRequest, folder: Path) -> 
     if opened.migrations is not None:
         await opened.migrations.apply()
     await opened.close()
-    if store == "sqlserver":
-        await warm(place.url)
     return place
 
 
@@ -78,9 +73,7 @@ def _url(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
     if store == "sqlite":
         return f"sqlite:///{folder}/jobs.db"
     if store == "sqlserver":
-        provide_ltdl()
-        named = os.environ[SQLSERVER]
-        return f"{named}{'&' if '?' in named else '?'}timeout={PATIENCE}"
+        return server.place("jobs", has_clock=False).url
     fixtures = {"postgres": "postgres_url", "redis": "redis_url"}
     found: str = request.getfixturevalue(fixtures[store])
     return found

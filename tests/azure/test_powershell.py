@@ -117,7 +117,7 @@ def test_what_both_ways_make_has_the_same_names() -> None:
 def test_only_modules_that_are_required_are_used() -> None:
     ours = {"Get-DefaultServerName"}
     core = {"Set-StrictMode", "ForEach-Object", "Format-Table", "Out-Host", "Out-Null", "Join-Path"}
-    core |= {"Write-Output", "Read-Host"}
+    core |= {"Write-Output", "Read-Host", "Where-Object"}
     az = {
         "Az.Accounts": {"Set-AzContext"},
         "Az.Resources": {
@@ -139,3 +139,16 @@ def test_only_modules_that_are_required_are_used() -> None:
 def test_destroying_compares_the_typed_name_letter_by_letter_before_it_removes() -> None:
     text = (FOLDER / "destroy.ps1").read_text()
     assert text.index("-cne $ResourceGroup") < text.index("Remove-AzResourceGroup")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_no_refusal_is_taken_for_something_that_is_not_there(script: Path) -> None:
+    text = script.read_text()
+    assert "$ErrorActionPreference = 'Stop'" in text
+    assert not re.search(r"-ErrorAction|-EA\b|\bcatch\b", text, re.IGNORECASE)
+
+
+def test_what_would_be_made_is_looked_for_in_the_subscription_that_was_given() -> None:
+    """`-WhatIf` reaches every command of a script that does not say otherwise."""
+    text = (FOLDER / "provision.ps1").read_text()
+    assert "Set-AzContext -Subscription $SubscriptionId -WhatIf:$false" in text

@@ -16,7 +16,7 @@ from tests.mssql import tds_words as tds
 from tests.mssql.tds_line import Gone, Line
 from tests.mssql.tds_words import Asked, Login
 
-NOT_ENCRYPTED, ENCRYPTED = b"\x02", b"\x01"
+ENCRYPTED, NOT_ENCRYPTED, MUST_BE_ENCRYPTED = b"\x01", b"\x02", b"\x03"
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,11 @@ class Peer:
 
     def _greet(self, line: Line) -> None:
         _, body = line.read()
-        given = {0: b"\x10\x00\x03\xe8\x00\x00", 1: NOT_ENCRYPTED if self._context is None else ENCRYPTED}
+        asked = tds.options(body)
+        offered = ENCRYPTED if asked[1] != NOT_ENCRYPTED else MUST_BE_ENCRYPTED
+        given = {0: b"\x10\x00\x03\xe8\x00\x00", 1: NOT_ENCRYPTED if self._context is None else offered}
         given |= {2: b"\x00", 3: b"", 4: b"\x00"}
-        if 6 in tds.options(body):
+        if 6 in asked:
             given[6] = b"\x01"
         line.say(tds.prelogin_reply(given))
         if self._context is not None:

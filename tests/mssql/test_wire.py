@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trustme
 
-from holdfast.model.errors import StoreError, StoreUnavailable
+from holdfast.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from holdfast.stores.mssql.address import Address, parse
 from holdfast.stores.mssql.connecting import Connecting
 from holdfast.stores.mssql.credential import Credential
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.drivers import driver_named
 from tests.mssql.conftest import Encrypted
-from tests.mssql.tds_peer import Failure, Peer, Rows
+from tests.mssql.tds_peer import Drop, Failure, Peer, Rows
 
 TOKEN = "ey-a-token-of-some-length" * 40
 
@@ -208,13 +209,51 @@ async def test_a_connection_whose_token_has_ended_is_renewed_when_it_rests(
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_no_token_goes_to_a_server_with_a_strange_certificate(
-    host: str, encrypted_tds: Encrypted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scheme: str, host: str, encrypted_tds: Encrypted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither if nobody vouches for it, nor if it is another's."""
     if host != "localhost":
         monkeypatch.setenv("SSL_CERT_FILE", str(encrypted_tds.authority))
-    address = parse(f"mssql+pytds://{host}:{encrypted_tds.peer.port}/jobs?timeout=5&encrypt=on")
+    address = parse(f"{scheme}://{host}:{encrypted_tds.peer.port}/jobs?timeout=5&encrypt=on")
     async with opened(address, Credential(address, Stub())) as database:
-        with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
+        with pytest.raises(
+            ConfigurationError, match=r"(?i)certificate.*; use the host name .* SSL_CERT_FILE"
+        ):
             await database.execute("SELECT 1", writes=True)
     assert encrypted_tds.peer.logins == []
+
+
+async def test_a_server_without_tls_is_a_wrong_setting_and_gets_no_password(scheme: str, tds: Peer) -> None:
+    async with opened(parse(url(scheme, tds, "timeout=5&encrypt=on"))) as database:
+        with pytest.raises(
+            ConfigurationError, match=r"not supported.*; turn TLS on .* encrypt=off"
+        ) as caught:
+            await database.execute("SELECT 1", writes=True)
+    assert caught.value.setting == "store"
+    assert tds.logins == []
+
+
+async def test_a_server_that_insists_on_tls_is_a_wrong_setting_for_a_driver_that_was_told_not_to(
+    encrypted_tds: Encrypted,
+) -> None:
+    async with opened(parse(url("mssql+pytds", encrypted_tds.peer))) as database:
+        with pytest.raises(ConfigurationError, match=r"required by server.*; say encrypt=on"):
+            await database.execute("SELECT 1", writes=True)
+
+
+async def test_a_certificate_that_is_refused_after_others_were_taken_is_an_outage(
+    scheme: str, encrypted_tds: Encrypted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tds = encrypted_tds.peer
+    monkeypatch.setenv("SSL_CERT_FILE", str(encrypted_tds.authority))
+    address = parse(f"{scheme}://ann:s3cr3t@localhost:{tds.port}/jobs?timeout=5&encrypt=on")
+    async with opened(address) as database:
+        await database.execute("SELECT 1", writes=False)
+        tds.on("SELECT 2", Drop())
+        with pytest.raises(StoreUnavailable):
+            await database.execute("SELECT 2", writes=False)
+        another = tmp_path / "another.pem"
+        trustme.CA().cert_pem.write_to_path(another)
+        monkeypatch.setenv("SSL_CERT_FILE", str(another))
+        with pytest.raises(StoreUnavailable, match=r"(?i)certificate.*; nothing was written"):
+            await database.execute("SELECT 2", writes=False)

@@ -1,10 +1,11 @@
 """Opening connections: the driver, and whom it signs in."""
 
+from holdfast.model.errors import ConfigurationError
 from holdfast.stores.mssql.address import Address
 from holdfast.stores.mssql.credential import Credential, signed_in
 from holdfast.stores.mssql.driver import Connection, Driver, Fault
 from holdfast.stores.mssql.drivers import driver_named
-from holdfast.stores.mssql.faults import is_refused_sign_in
+from holdfast.stores.mssql.faults import encryption_advice, is_refused_sign_in
 from holdfast.stores.mssql.seat import Opened
 from holdfast.stores.mssql.shelf import shelf_of
 
@@ -46,9 +47,12 @@ class Connecting:
         try:
             connection = self._driver.connect(self._address, token, patience)
         except Fault as fault:
+            # A database that changes its server refuses for a while. What has worked is set up rightly.
             if self._has_worked and is_refused_sign_in(fault):
-                # A database that changes its server refuses for a while. What has worked is set up rightly.
                 raise Fault(fault.text, is_lost=True, sent=False) from fault
+            if not self._has_worked and (advice := encryption_advice(fault)):
+                told = f"{self._address.place}: {fault.text.rstrip('.')}; {advice}"
+                raise ConfigurationError(told, setting="store") from fault
             raise
         self._has_worked = True
         return connection

@@ -154,6 +154,21 @@ _STATES = {
     "Base table or view not found": 208,
     "Column not found": 207,
 }
+_NO_TLS = "turn TLS on at the server, or say encrypt=off if nobody can listen on the way"
+_NOT_TRUSTED = (
+    "use the host name that the certificate is for, and name who issued it with the environment variable "
+    "SSL_CERT_FILE; or say trust_server_certificate=on if nobody can step in on the way"
+)
+_ENCRYPTION: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), advice)
+    for pattern, advice in (
+        (r"encryption not supported|encryption but it is not supported", _NO_TLS),
+        (r"encryption enabled but it is required", "say encrypt=on"),
+        (r"certificate (?:verify failed|does not match|chain was issued by)", _NOT_TRUSTED),
+        (r"target principal name is incorrect", _NOT_TRUSTED),
+    )
+)
+"""What drivers say if the two sides cannot agree on encryption, and what to do about it."""
 
 
 def number_of(fault: Fault) -> int | None:
@@ -181,6 +196,13 @@ def is_locked_out(fault: Fault) -> bool:
 
 def is_refused_sign_in(fault: Fault) -> bool:
     return number_of(fault) == _LOGIN_FAILED
+
+
+def encryption_advice(fault: Fault) -> str:
+    """What to do if no connection came about because of encryption; empty if it was something else."""
+    if not fault.is_lost or fault.sent:
+        return ""
+    return next((advice for pattern, advice in _ENCRYPTION if pattern.search(fault.text)), "")
 
 
 def is_broken(fault: Fault) -> bool:

@@ -352,7 +352,7 @@ async def take(session: Session, owner: str) -> int:
             answer = await session.locks.acquire(wish(owner, place=LONG))
             if answer.token is not None:
                 return answer.token
-            async with asyncio.timeout(SOON):
+            async with asyncio.timeout(4 * SOON):  # all the others may have their turns before it
                 await woken.wait()
     finally:
         stop()

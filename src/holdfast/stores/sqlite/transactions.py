@@ -16,7 +16,7 @@ from holdfast.stores.sqlite.adding import add
 from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.clock import AnchoredClock, Clock
-from holdfast.stores.sqlite.connection import connect
+from holdfast.stores.sqlite.connection import connect, insist
 from holdfast.stores.sqlite.faults import translated
 from holdfast.stores.sqlite.held import HeldConnection
 from holdfast.stores.sqlite.joining import plain, run_on
@@ -92,7 +92,7 @@ class SqliteTransactions:
         try:
             connection = connect(self._address, patience=self._address.patience)
             connection.text_factory = str
-            connection.execute("BEGIN IMMEDIATE")
+            _take_turn(connection, self._address.patience)
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
@@ -157,6 +157,14 @@ class SqliteTransactions:
                 f"{self._address.path}: a job can only join a transaction of its own file",
                 setting="store",
             )
+
+
+def _take_turn(connection: sqlite3.Connection, patience: float) -> None:
+    """Takes the write lock as writers do: SQLite's own ever longer waits would always come too late for it."""
+    known = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute("PRAGMA busy_timeout = 0").fetchall()
+    insist(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
+    connection.execute(f"PRAGMA busy_timeout = {int(known)}").fetchall()
 
 
 def _close(beginning: Future[sqlite3.Connection]) -> None:

@@ -205,3 +205,10 @@ async def test_a_lock_that_is_held_makes_ours_unavailable(
             pytest.fail("two transactions cannot both write")
     with pytest.raises(StoreUnavailable), transactions.begin_sync():
         pytest.fail("two transactions cannot both write")
+
+
+def test_statements_in_ours_wait_for_locks_as_long_as_the_setting_says(tmp_path: Path) -> None:
+    transactions = store_at(tmp_path, "?timeout=0.75").transactions
+    asyncio.run(store_at(tmp_path).migrations.apply())
+    with transactions.begin_sync() as ours:
+        assert ours.execute("PRAGMA busy_timeout").fetchone() == (750,)

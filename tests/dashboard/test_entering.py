@@ -46,6 +46,19 @@ def test_sign_in_address_keeps_no_token(
     complaints[:] = [each for each in complaints if "401" not in each]
 
 
+def test_sign_in_address_is_taken_where_the_page_asks_for_a_token(
+    open_page: Callable[..., Page], browser: Desk, site: Site, complaints: list[str]
+) -> None:
+    page = open_page()
+    page.goto(f"{site.url}#token=cut-off-%e2%8")
+    expect(page.get_by_role("alert")).to_have_text("The sign-in address is not valid any more.")
+    page.goto(f"{site.url}#token={TOKENS[Role.OPERATE]}")
+    expect(page.locator(".who")).to_contain_text("ada-operate")
+    assert "token" not in page.url
+    assert all("401" in each for each in complaints), complaints
+    complaints.clear()
+
+
 def test_what_the_role_may_not_do_says_why(open_page: Callable[..., Page], browser: Desk, site: Site) -> None:
     site.enqueue("billing.charge", amount=1)
     site.drain()

@@ -1,6 +1,8 @@
 """Mounted into another application, under its own authentication."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -66,6 +68,21 @@ def test_the_page_is_enough_to_have_the_store_looked_at() -> None:
                 await watcher.news.wait()
 
         server.run(wait_for_a_look())
+
+
+def test_the_first_request_need_not_wait_for_libraries() -> None:
+    program = (
+        "import sys; from holdfast import Holdfast; from holdfast.web import create;"
+        "create(Holdfast('postgresql://127.0.0.1/jobs'), identify=print); assert 'asyncpg' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
+
+
+def test_a_store_that_cannot_be_named_so_is_told_by_answers() -> None:
+    web = create(Holdfast("nowhere://"), tokens=TOKENS)
+    with serving(in_fastapi(web), PREFIX) as server:
+        answer = server.admin.get("/api/v1/stats")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
 
 
 @pytest.mark.parametrize("make", [in_starlette, in_fastapi, in_fastapi_that_opens])

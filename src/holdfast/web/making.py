@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from holdfast.app import Holdfast
-from holdfast.model.errors import ConfigurationError
+from holdfast.model.errors import ConfigurationError, HoldfastError
 from holdfast.telemetry.metrics import Metrics
 from holdfast.web.access import Token, Tokens
 from holdfast.web.application import Web
@@ -36,6 +37,9 @@ def create(
         raise ConfigurationError(
             "give tokens or identify; without either nobody could enter, and everybody must not"
         )
+    with suppress(HoldfastError):
+        # Its libraries are loaded now, so that the first request need not wait for that.
+        _ = app.store
     limits = bounds or Bounds()
     link = Link(app, patience=min(5.0, limits.budget_seconds / 2))
     return Web(

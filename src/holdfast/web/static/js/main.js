@@ -32,6 +32,9 @@ const PAGES = {
 };
 const RANKS = { read: 0, operate: 1, admin: 2 };
 
+/** What it stands for; as it is if it was cut off. */
+const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+
 class App {
   constructor() {
     this.api = new Api();
@@ -44,7 +47,7 @@ class App {
     this.shell = new Shell(this);
     this.api.onSignedOut = () => this.#ask("Your session has ended. Sign in again.");
     this.live.addEventListener("overview", ({ detail }) => setNow(detail.now));
-    window.addEventListener("hashchange", () => this.session && !this.#token() && this.#open());
+    window.addEventListener("hashchange", () => this.#moved());
     new Keys(this);
     keepTimes();
   }
@@ -52,13 +55,8 @@ class App {
   async start() {
     const token = this.#token();
     if (token) {
-      try {
-        await this.#signIn(token);
-        return;
-      } catch (error) {
-        this.#ask(error.status === 401 ? "The sign-in address is not valid any more." : error.message);
-        return;
-      }
+      await this.#signInByAddress(token);
+      return;
     }
     try {
       this.#enter(await this.api.get("session"));
@@ -108,7 +106,22 @@ class App {
     const found = /^#token=(.+)$/.exec(location.hash);
     if (!found) return null;
     history.replaceState(null, "", location.pathname + location.search);
-    return decodeURIComponent(found[1]);
+    return decoded(found[1]);
+  }
+
+  /** A sign-in address may be opened where the page already asks for a token. */
+  #moved() {
+    const token = this.#token();
+    if (token === null && this.session) this.#open();
+    else if (token && !this.session) this.#signInByAddress(token);
+  }
+
+  async #signInByAddress(token) {
+    try {
+      await this.#signIn(token);
+    } catch (error) {
+      this.#ask(error.status === 401 ? "The sign-in address is not valid any more." : error.message);
+    }
   }
 
   async #signIn(token) {
@@ -139,7 +152,7 @@ class App {
 
   #open() {
     const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-    const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+    const parts = path.split("/").filter(Boolean).map(decoded);
     const route = { path: parts.length ? parts : [""], query: new URLSearchParams(query) };
     const kinds = Object.hasOwn(PAGES, route.path[0]) ? PAGES[route.path[0]] : [];
     const Kind = kinds[route.path.length - 1] ?? Missing;

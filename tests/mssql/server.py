@@ -47,8 +47,6 @@ class Place:
             for statement in _CLOCK:
                 self.connection.execute(statement.format(schema=schema))
         atexit.register(remove, self.connection, schema)
-        with ThreadPoolExecutor(1) as thread:  # whoever asks may have an event loop of its own
-            thread.submit(asyncio.run, warm(self.url)).result()
 
     def clocked(self, clock: ManualClock) -> MssqlStore:
         """A store that goes by this clock, from now on and whenever it is moved."""
@@ -72,11 +70,18 @@ class Place:
                 self.connection.execute(f"DELETE FROM {self.address.schema}.{name}")
 
 
-@lru_cache(maxsize=8)
 def place(name: str, *, has_clock: bool = True) -> Place:
-    """The schema of this process with that purpose."""
+    """The schema of this process with that purpose; connections to it are quick from the first call on."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    return Place(URL, f"hf_{name}_{worker}", has_clock=has_clock)
+    found = _made(f"hf_{name}_{worker}", has_clock=has_clock)
+    with ThreadPoolExecutor(1) as thread:  # whoever asks may have an event loop of its own
+        thread.submit(asyncio.run, warm(found.url)).result()
+    return found
+
+
+@lru_cache(maxsize=8)
+def _made(schema: str, *, has_clock: bool) -> Place:
+    return Place(URL, schema, has_clock=has_clock)
 
 
 def usable(url: str) -> str:

@@ -21,6 +21,7 @@ from holdfast.model.records import (
     Tick,
     Verdict,
     Want,
+    WorkerRecord,
     as_added,
 )
 from holdfast.stores.mssql.queries import Queries
@@ -313,6 +314,32 @@ async def test_odd_names_go_out_in_other_words_and_come_back_as_they_were(record
         assert await opened.jobs.count() == [QueueCount(queue='a"b', state=State.SCHEDULED, count=2, due=1)]
         await opened.fleet.pause('a"b')
         assert recorder.last[1] == [NS, "a\u241b0022b"]
+
+
+async def test_workers_are_told_without_those_that_are_long_gone_which_are_forgotten(
+    recorder: Recorder,
+) -> None:
+    known = ("a\u241b0022b", "h", 1, '["q"]', '["t","u"]', 3, "1.0", NOW, NOW + 1, 1, b"report", NOW + 2)
+    gone = ("b", "h", 2, "[]", "[]", 1, "", 1, 2, 0, None, 0)
+    recorder.answers = [[[(*known, 1), (*gone, 0)]], []]
+    async with session(recorder) as opened:
+        assert await opened.fleet.workers() == [
+            WorkerRecord(
+                id='a"b',
+                host="h",
+                pid=1,
+                queues=("q",),
+                tasks=("t", "u"),
+                concurrency=3,
+                version="1.0",
+                started=NOW,
+                seen=NOW + 1,
+                live=True,
+                report=b"report",
+                reported=NOW + 2,
+            )
+        ]
+    assert "DELETE FROM holdfast.worker WITH (ROWLOCK, READPAST" in recorder.last[0]
 
 
 async def test_a_schedule_tells_to_which_write_each_job_and_event_belongs(recorder: Recorder) -> None:

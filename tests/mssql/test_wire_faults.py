@@ -16,6 +16,8 @@ from holdfast.model.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from holdfast.store.circuit import CircuitState, circuits
+from holdfast.stores import open_store
 from holdfast.stores.mssql import mssql_python_driver
 from holdfast.stores.mssql.address import parse
 from holdfast.stores.mssql.faults import is_taken
@@ -295,3 +297,19 @@ async def test_a_cancelled_transaction_is_rolled_back_or_ends_with_its_connectio
             await running
         await asyncio.to_thread(tds.wait_for_none)
         assert not tds.heard("COMMIT TRANSACTION")
+
+
+async def test_what_passes_is_tried_again_by_a_store_that_is_opened_by_its_url(
+    scheme: str, tds: Peer
+) -> None:
+    tds.refuse(AWAY)
+    tds.on("OBJECT_ID", BUSY, Drop(), DEADLOCK, REPLACED, Rows(["id"], [(None,)]))
+    store = open_store(url(scheme, tds))
+    with pytest.raises(SchemaMismatch, match="0001_tables"):
+        await store.connect("default")
+    assert len(tds.heard("OBJECT_ID")) == 5
+    # The deadlock is done again on the spot. One fault more in a row, and it might be a long outage.
+    [circuit] = circuits(store).values()
+    report = circuit.report()
+    assert (report.state, report.faults, report.retries, report.opened) == (CircuitState.CLOSED, 4, 4, 0)
+    await store.close()

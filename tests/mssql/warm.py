@@ -8,21 +8,28 @@ from holdfast.model.records import Edit, Extension, JobRecord, LockWish, Move, Q
 from holdfast.store import Session
 from holdfast.stores import open_store
 from holdfast.stores.mssql import shelf
+from holdfast.stores.mssql.address import Address, parse
 from holdfast.testing.conformance.case import LONG, QUEUE, ended, new_job, wanted, worker_record
 from holdfast.testing.conformance.schedules import write
 
 CONNECTIONS = 12
 """More than the workers of any test have at once."""
 
-_warmed: set[str] = set()
+MOST = 2 * CONNECTIONS
+"""How many are kept, to one schema at a time: a server that takes a hundred shall do for three processes."""
+
+_warmed = ""
 
 
 async def warm(url: str) -> None:
-    """Has connections to that database laid up for the sessions of this process, once."""
-    if url in _warmed:
+    """Has connections to that database laid up for the sessions of this process; others are let go."""
+    global _warmed  # noqa: PLW0603  as the shelves are, it is one for the process
+    if url == _warmed:
         return
-    _warmed.add(url)
-    shelf.KEPT_SECONDS, shelf.MOST = 3600.0, 2 * CONNECTIONS  # type: ignore[misc]
+    if _warmed:
+        let_go(parse(_warmed))
+    _warmed = url
+    shelf.KEPT_SECONDS, shelf.MOST = 3600.0, MOST  # type: ignore[misc]
     store = open_store(url)
     sessions = [await store.connect(f"warm-{uuid4().hex[:12]}") for _ in range(CONNECTIONS)]
     # At once, so that each has a connection of its own.
@@ -30,6 +37,13 @@ async def warm(url: str) -> None:
     for session in sessions:
         await session.close()
     await store.close()
+
+
+def let_go(address: Address) -> None:
+    """Closes the connections to that database that no session has."""
+    for patience in (address.patience, None):
+        while (opened := shelf.shelf_of(address).take(patience)) is not None:
+            opened.connection.close()
 
 
 async def _call_all(session: Session) -> None:

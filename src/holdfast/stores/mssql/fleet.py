@@ -1,11 +1,14 @@
 """Workers and queues."""
 
+from typing import Any
+
 from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.stores.bell import Bell
 from holdfast.stores.mssql.database import Database
 from holdfast.stores.mssql.queries import rendered
 from holdfast.stores.mssql.rows import listed, names
 from holdfast.stores.mssql.texts import stored, told
+from holdfast.stores.workers import worker_of
 
 _REGISTER = "EXEC holdfast.register_v1 ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _BEAT = """
@@ -66,38 +69,7 @@ class MssqlFleet:
         rows = await self._database.rows(self._sql(_WORKERS), self._ns)
         if not all(is_kept for *_, is_kept in rows):
             await self._write(_FORGET, self._ns)
-        return [
-            WorkerRecord(
-                id=told(name),
-                host=host,
-                pid=pid,
-                queues=names(queues),
-                tasks=names(tasks),
-                concurrency=concurrency,
-                version=version,
-                started=started,
-                seen=seen,
-                live=bool(live),
-                report=report,
-                reported=reported,
-            )
-            for (
-                name,
-                host,
-                pid,
-                queues,
-                tasks,
-                concurrency,
-                version,
-                started,
-                seen,
-                live,
-                report,
-                reported,
-                is_kept,
-            ) in rows
-            if is_kept
-        ]
+        return [_worker(*row) for *row, is_kept in rows if is_kept]
 
     async def pause(self, queue: str) -> None:
         await self._write(_PAUSE, self._ns, stored(queue))
@@ -118,3 +90,7 @@ class MssqlFleet:
 
     def _sql(self, sql: str) -> str:
         return rendered(sql, self._database.address)
+
+
+def _worker(name: str, host: str, pid: int, queues: str, tasks: str, *rest: Any) -> WorkerRecord:
+    return worker_of((told(name), host, pid, names(queues), names(tasks), *rest))

@@ -69,7 +69,7 @@ class MssqlStore:
 
         A local server also takes `mssql://user:password@host:port/database`. After a `?` may follow `schema`
         of the tables, `pool` (connections of an event loop), `timeout` in seconds, `client_id` of a managed
-        identity, `encrypt` and `trust_server_certificate`.
+        identity, `encrypt`, `trust_server_certificate` and `password_beyond_local`.
         """
         return cls(parse(url), auto_migrate=auto_migrate)
 

@@ -4,6 +4,7 @@ from holdfast.model.records import QueueRecord, WorkerRecord
 from holdfast.stores.bell import Bell
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.queries import Queries
+from holdfast.stores.workers import worker_of
 
 
 class PostgresFleet:
@@ -39,38 +40,7 @@ class PostgresFleet:
         rows = await self._database.rows(self._queries.workers, self._ns)
         if not all(is_kept for *_, is_kept in rows):
             await self._database.value(self._queries.forget_workers, self._ns)
-        return [
-            WorkerRecord(
-                id=name,
-                host=host,
-                pid=pid,
-                queues=tuple(queues),
-                tasks=tuple(tasks),
-                concurrency=concurrency,
-                version=version,
-                started=started,
-                seen=seen,
-                live=live,
-                report=report,
-                reported=reported,
-            )
-            for (
-                name,
-                host,
-                pid,
-                queues,
-                tasks,
-                concurrency,
-                version,
-                started,
-                seen,
-                live,
-                report,
-                reported,
-                is_kept,
-            ) in rows
-            if is_kept
-        ]
+        return [worker_of(row) for *row, is_kept in rows if is_kept]
 
     async def pause(self, queue: str) -> None:
         await self._database.value(self._queries.pause, self._ns, queue)

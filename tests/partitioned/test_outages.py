@@ -149,14 +149,15 @@ async def test_a_redis_server_goes_away_and_comes_back_and_the_others_go_on(
         await disturb(site, ends[way], away.thaw if way == "frozen" else away.start)
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("way", ["stopped", "killed", "frozen"])
 async def test_a_postgresql_server_goes_away_and_comes_back_and_the_others_go_on(
-    tmp_path: Path, private_postgreses: dict[str, Postgres], mode: Any
+    tmp_path: Path, private_postgreses: dict[str, Postgres], way: str
 ) -> None:
     urls = {name: f"{server.url}?timeout=2" for name, server in private_postgreses.items()}
     away = private_postgreses["b"]
+    ends = {"stopped": away.stop, "killed": lambda: away.stop("immediate"), "frozen": away.freeze}
     async with PartitionedSite(tmp_path, urls) as site:
-        await disturb(site, lambda: away.stop(mode), away.start)
+        await disturb(site, ends[way], away.thaw if way == "frozen" else away.start)
 
 
 async def test_killed_workers_of_several_partitions_lose_nothing(

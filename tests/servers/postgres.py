@@ -3,8 +3,11 @@
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
+
+import psycopg
 
 from tests.servers.binaries import find_binaries
 from tests.servers.ports import HOST, free_port
@@ -38,6 +41,7 @@ class Postgres:
         self._folder = run.new_folder(name)
         self._data = self._folder / "data"
         self._standbys: list[Postgres] = []
+        self._frozen: list[int] = []
         self.port = free_port()
         command = [str(binaries / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         self._process = ServerProcess(run, command, self._folder / "log", _ENVIRON, signal.SIGQUIT)
@@ -87,8 +91,27 @@ class Postgres:
         self.stop(mode)
         self.start()
 
+    def freeze(self) -> None:
+        """Lets it answer nothing, with all connections open, until it is thawed."""
+        postmaster = self.pid
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            # Then it begins no process that is not known here.
+            os.kill(postmaster, signal.SIGSTOP)
+            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            self._frozen = [postmaster, *(pid for (pid,) in rows.fetchall())]
+        for pid in self._frozen[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        frozen, self._frozen = self._frozen, []
+        for pid in reversed(frozen):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def remove(self) -> None:
         """Stops it if it runs, and deletes its data; its standbys too."""
+        self.thaw()
         for standby in self._standbys:
             standby.remove()
         if self._process.is_running:

@@ -1,11 +1,14 @@
 """What holds jobs back: limits are put in every partition, and each keeps its own count."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, target
+from holdfast.model.flow import Awaited, LimitRecord, Scope, Usage, same, target
 from holdfast.model.lifecycle import State
 from holdfast.stores.partitioned.branch import Branch
 from holdfast.stores.partitioned.crowd import Crowd
+
+Place: TypeAlias = tuple[Scope, str]
 
 
 class PartitionedFlow:
@@ -23,28 +26,38 @@ class PartitionedFlow:
 
     async def swap(self, known: LimitRecord | None, limit: LimitRecord | None) -> bool:
         """What the first partition has that has one decides; the others are given the same."""
-        scope, name = target(known, limit)
+        place = target(known, limit)
         first = self._crowd.home
         for branch, limits in await self._crowd.read(lambda branch: branch.flow.limits()):
-            if any((each.scope, each.name) == (scope, name) for each in limits):
+            if _found(limits, place) is not None:
                 first = branch
                 break
         if not await first.flow.swap(known, limit):
             return False
-
-        async def follow(branch: Branch) -> None:
-            if branch is first:
-                return
-            if limit is None:
-                await branch.flow.remove(scope, name)
-            else:
-                await branch.flow.put([limit])
-
-        await self._crowd.write("put", follow)
+        await self._follow(first, place, limit)
         return True
 
     async def remove(self, scope: Scope, name: str) -> None:
         await self._crowd.write("removed", lambda branch: branch.flow.remove(scope, name))
+        await self._follow(self._crowd.home, (scope, name), None)
+
+    async def _follow(self, first: Branch, place: Place, limit: LimitRecord | None) -> None:
+        """Gives the others what the first has, until that is still what it has: two may be changing it."""
+
+        async def put(branch: Branch) -> None:
+            if branch is first:
+                return
+            if limit is None:
+                await branch.flow.remove(*place)
+            else:
+                await branch.flow.put([limit])
+
+        while True:
+            await self._crowd.write("put", put)
+            stands = _found(await first.flow.limits(), place)
+            if same(stands, limit):
+                return
+            limit = stands
 
     async def limits(self) -> list[LimitRecord]:
         found: dict[tuple[Scope, str], LimitRecord] = {}
@@ -89,3 +102,7 @@ class PartitionedFlow:
     async def overdue(self, limit: int) -> list[str]:
         answers = await self._crowd.read(lambda branch: branch.flow.overdue(limit))
         return [job_id for _, found in answers for job_id in found][:limit]
+
+
+def _found(limits: Iterable[LimitRecord], place: Place) -> LimitRecord | None:
+    return next((each for each in limits if (each.scope, each.name) == place), None)

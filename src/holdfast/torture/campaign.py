@@ -205,7 +205,9 @@ class _Running:
         """Waits until all is done, as long as that may take."""
         calm = monotonic()
         standing = await _answered(self._app.stats)
+        groups = await _answered(self._app.events.groups)
         left = standing.queued + standing.scheduled + standing.in_progress
+        left += max((group.behind for group in groups), default=0)
         limit = SETTLE + DRAIN * left / self._campaign.workers
         crew.retire(Role.PRODUCER, Role.CONTENDER, Role.OPERATOR)
         for name in SCHEDULES:

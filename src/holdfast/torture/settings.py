@@ -17,8 +17,8 @@ LOST_LIMIT: Final = 5
 SETTLE: Final = 30.0
 DRAIN: Final = 1.0
 """Seconds from the last fault until all must be done: for a lease, a sweep, the longest pause before a retry
-and the longest job; and for each job that is left then, by the number of workers: all of them may be suspects
-that were lost often, of which few run side by side."""
+and the longest job; and for each job and each event that is left then, by the number of workers: all of the
+jobs may be suspects that were lost often, of which few run side by side."""
 
 JOBS_A_SECOND: Final = 250
 """What to expect of two cores; only the spacing of rare faults follows from it."""

@@ -160,7 +160,7 @@ class SqliteTransactions:
 
 
 def _take_turn(connection: sqlite3.Connection, patience: float) -> None:
-    """Takes the write lock as writers do: SQLite's own ever longer waits would always come too late for it."""
+    """Takes the write lock as writers do: with SQLite's own ever longer waits it would come too late."""
     known = connection.execute("PRAGMA busy_timeout").fetchone()[0]
     connection.execute("PRAGMA busy_timeout = 0").fetchall()
     insist(lambda: connection.execute("BEGIN IMMEDIATE"), patience)

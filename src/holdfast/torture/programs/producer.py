@@ -31,6 +31,7 @@ SHARED_OF_BLOCK: Final = 3
 MANY_OF_BLOCK: Final = 40
 """How many jobs of a block go in one call."""
 MOST_WAITING: Final = 400
+"""Jobs that wait, and events that a group has before it, until producers rest."""
 TRIES: Final = 40
 ENOUGH: Final = "enough"
 """The file that says so, in the folder of the campaign."""
@@ -110,7 +111,9 @@ async def _conflict(series: str, block: int) -> None:
 
 async def _is_full() -> bool:
     try:
-        return (await app.stats(exact=False)).queued > MOST_WAITING
+        if (await app.stats(exact=False)).queued > MOST_WAITING:
+            return True
+        return any(group.behind > MOST_WAITING for group in await app.events.groups())
     except StoreError:
         return True
 

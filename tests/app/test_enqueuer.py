@@ -83,7 +83,7 @@ async def test_a_lost_answer_stays_unknown_when_it_cannot_be_asked_for_again(sec
     store = SlowAdds()
     store.errors = [OutcomeUnknown("lost"), second]
     store.let_go(2)
-    with pytest.raises(OutcomeUnknown, match="lost; sending it again failed: (away|no space)"):
+    with pytest.raises(OutcomeUnknown, match=r"lost; sending it again failed: (away|no space)"):
         await Enqueuer(store, batch=10, timeout=5).add([new_job()])
 
 

@@ -19,6 +19,8 @@ LONGEST_WAIT = 0.2
 class SimulatedSurroundings:
     """The process whose turn it is, as the engine sees it."""
 
+    longest_timer = float("inf")  # Timers go by the same clock as `now`.
+
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 

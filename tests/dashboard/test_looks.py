@@ -11,7 +11,7 @@ from tests.dashboard.site import Site
 
 _BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor"
 _CLIPPED = """[...document.querySelectorAll("main .scroll")]
-    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => [each.scrollWidth - each.clientWidth, each.innerText])"""
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"""
 _LIGHT, _DARK = "rgb(247, 247, 248)", "rgb(14, 15, 18)"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.model.task import CLOSING
+from holdfast.task import Task
 from holdfast.web.access import Role
 from holdfast.web.routing import Incoming, Routes
 
@@ -39,8 +40,30 @@ async def list_tasks(incoming: Incoming[None, None]) -> TasksAnswer:
             TaskDocument(
                 name=name,
                 workers=sum(name in worker.tasks for worker in live),
-                schema=None if (task := app.tasks.get(name)) is None else task.definition.signature.schema,
+                schema=_schema_of(app.tasks.get(name)),
             )
             for name in sorted(names - {CLOSING.name})
         ]
     )
+
+
+def _schema_of(task: Task[..., Any] | None) -> dict[str, Any] | None:
+    return None if task is None else _without_defaults(task.definition.signature.schema)
+
+
+def _without_defaults(schema: Any) -> Any:
+    """The schema without what fields are when nothing is given, which is code's own and may be a secret."""
+    if isinstance(schema, list):
+        return [_without_defaults(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {field: _without_defaults(_bare(each)) for field, each in part.items()}
+        if name == "properties"
+        else _without_defaults(part)
+        for name, part in schema.items()
+    }
+
+
+def _bare(field: dict[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in field.items() if name != "default"}

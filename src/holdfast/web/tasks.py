@@ -54,15 +54,19 @@ def _schema_of(task: Task[..., Any] | None) -> dict[str, Any] | None:
 def _without_defaults(schema: Any) -> Any:
     """The schema without what fields are when nothing is given, which is code's own and may be a secret."""
     if isinstance(schema, list):
-        return [_without_defaults(each) for each in schema]
+        items: list[Any] = schema
+        return [_without_defaults(each) for each in items]
     if not isinstance(schema, dict):
         return schema
+    parts: dict[str, Any] = schema
     return {
-        name: {field: _without_defaults(_bare(each)) for field, each in part.items()}
-        if name == "properties"
-        else _without_defaults(part)
-        for name, part in schema.items()
+        name: _fields(part) if name == "properties" else _without_defaults(part)
+        for name, part in parts.items()
     }
+
+
+def _fields(fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {name: _without_defaults(_bare(field)) for name, field in fields.items()}
 
 
 def _bare(field: dict[str, Any]) -> dict[str, Any]:

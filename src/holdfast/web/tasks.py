@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -54,11 +55,10 @@ def _schema_of(task: Task[..., Any] | None) -> dict[str, Any] | None:
 def _without_defaults(schema: Any) -> Any:
     """The schema without what fields are when nothing is given, which is code's own and may be a secret."""
     if isinstance(schema, list):
-        items: list[Any] = schema
-        return [_without_defaults(each) for each in items]
+        return [_without_defaults(each) for each in cast("Sequence[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    parts: dict[str, Any] = schema
+    parts = cast("Mapping[str, Any]", schema)
     return {
         name: _fields(part) if name == "properties" else _without_defaults(part)
         for name, part in parts.items()

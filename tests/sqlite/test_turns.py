@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.sqlite import turns
+from holdfast.stores.sqlite import connection, turns
 from holdfast.stores.sqlite.turns import Turns
 
 
@@ -23,14 +23,12 @@ def test_one_asks_for_all_that_wait_and_each_gets_its_turn(
 ) -> None:
     asking: set[int] = set()
     most = 0
-    insist = turns.insist
-
     def counted(act: Callable[[], object], patience: float) -> object:
         nonlocal most
         asking.add(threading.get_ident())
         most = max(most, len(asking))
         try:
-            return insist(act, patience)
+            return connection.insist(act, patience)
         finally:
             asking.discard(threading.get_ident())
 
@@ -40,10 +38,10 @@ def test_one_asks_for_all_that_wait_and_each_gets_its_turn(
     done: list[int] = []
 
     def work(number: int) -> None:
-        with closing(connected(file)) as connection:
-            ours.begin(connection, 30)
+        with closing(connected(file)) as mine:
+            ours.begin(mine, 30)
             done.append(number)
-            connection.execute("COMMIT")
+            mine.execute("COMMIT")
 
     with closing(connected(file)) as other:
         other.execute("BEGIN IMMEDIATE")

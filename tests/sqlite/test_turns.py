@@ -23,6 +23,7 @@ def test_one_asks_for_all_that_wait_and_each_gets_its_turn(
 ) -> None:
     asking: set[int] = set()
     most = 0
+
     def counted(act: Callable[[], object], patience: float) -> object:
         nonlocal most
         asking.add(threading.get_ident())

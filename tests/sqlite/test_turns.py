@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,11 +21,13 @@ def test_one_asks_for_all_that_wait_and_each_gets_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking: set[int] = set()
+    asked = threading.Event()
     most = 0
 
     def counted(act: Callable[[], object], patience: float) -> object:
         nonlocal most
         asking.add(threading.get_ident())
+        asked.set()
         most = max(most, len(asking))
         try:
             return connection.insist(act, patience)
@@ -49,8 +50,7 @@ def test_one_asks_for_all_that_wait_and_each_gets_its_turn(
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
-        while not asking:
-            time.sleep(0.001)
+        assert asked.wait(30)
         other.execute("COMMIT")
     for thread in threads:
         thread.join()

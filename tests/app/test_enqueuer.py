@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from holdfast.engine.enqueuer import Enqueuer
-from holdfast.model.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from holdfast.model.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from tests.app.support import SlowAdds, new_job
 
 
@@ -75,6 +75,16 @@ async def test_two_lost_answers_are_told_to_each_caller() -> None:
     )
     assert [type(error) for error in errors] == [OutcomeUnknown, OutcomeUnknown]
     assert errors[0] is not errors[1]
+
+
+@pytest.mark.parametrize("second", [StoreUnavailable("away"), StoreFull("no space")])
+async def test_a_lost_answer_stays_unknown_when_it_cannot_be_asked_for_again(second: StoreError) -> None:
+    """The second call did nothing; the first one may have stored the job."""
+    store = SlowAdds()
+    store.errors = [OutcomeUnknown("lost"), second]
+    store.let_go(2)
+    with pytest.raises(OutcomeUnknown, match=r"lost; sending it again failed: (away|no space)"):
+        await Enqueuer(store, batch=10, timeout=5).add([new_job()])
 
 
 async def test_a_full_store_is_told_as_it_is_and_the_next_job_is_tried() -> None:

@@ -15,7 +15,7 @@ from tests.app.support import Bench, Benches, new_job, registry
 
 
 def shown(instant: datetime) -> str:
-    return instant.isoformat(sep=" ", timespec="seconds")
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
 
 
 async def why(it: Bench, job_id: str) -> tuple[str, dict[str, Any]]:
@@ -75,6 +75,26 @@ async def test_a_job_that_is_not_due_in_a_queue_that_is_paused(bench: Benches) -
         assert facts["queue_paused"]
         assert facts["queue_paused_since"] == since
         assert not facts["is_due"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (599, "599 s"),
+        (600, "10 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h 0 min"),
+        (63_399, "17 h 36 min"),
+        (172_800, "2 d 0 h"),
+        (31_539_600, "365 d 1 h"),
+    ],
+)
+async def test_how_long_it_takes_is_said_as_people_say_it(bench: Benches, seconds: int, words: str) -> None:
+    async with bench() as it:
+        await it.register()
+        added = await it.client.enqueue(new_job(delay=seconds * 1_000_000))
+        due = shown(moment(added.record.due))
+        assert (await why(it, added.record.id))[0] == f"It is not due before {due}, in {words}."
 
 
 async def test_a_job_that_is_to_be_tried_again(bench: Benches) -> None:

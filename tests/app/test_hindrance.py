@@ -27,7 +27,7 @@ async def look(it: Bench) -> None:
 
 
 def shown(instant: int) -> str:
-    return moment(instant).isoformat(sep=" ", timespec="seconds")
+    return f"{moment(instant):%Y-%m-%d %H:%M:%S} UTC"
 
 
 async def why(it: Bench, job: JobRecord) -> str:

@@ -20,6 +20,7 @@ from tests.chaos.harness import Site
 from tests.chaos.postgres_site import PostgresSite, seeded
 from tests.chaos.process import Process
 from tests.chaos.redis_site import RedisSite
+from tests.postgres.proxy import Proxy
 
 pytestmark = pytest.mark.process
 
@@ -46,6 +47,20 @@ async def test_on_sqlite(tmp_path: Path) -> None:
 async def test_on_postgres(tmp_path: Path, postgres_database: str) -> None:
     async with PostgresSite(tmp_path, postgres_database, **SETTINGS) as site:
         await go_through(site, seeded("flow postgres"), stop)
+
+
+async def test_on_postgres_whose_answers_are_lost(tmp_path: Path, postgres_database: str) -> None:
+    chance = seeded("flow postgres lost")
+    async with (
+        Proxy(postgres_database) as proxy,
+        PostgresSite(tmp_path, proxy.url, direct=postgres_database, **SETTINGS) as site,
+    ):
+
+        async def cut_off(_: Process) -> None:
+            proxy.chance = lambda text: "tick_v1" in text and chance.random() < 0.05
+            await asyncio.to_thread(site.kill_backends)
+
+        await go_through(site, chance, cut_off)
 
 
 async def test_on_redis(tmp_path: Path, redis_url: str) -> None:

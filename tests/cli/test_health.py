@@ -244,7 +244,7 @@ def test_an_outage_of_postgresql_is_told_until_it_is_over(
 def test_an_outage_of_redis_is_told_until_it_is_over(
     start: Start, holdfast: Run, monkeypatch: pytest.MonkeyPatch, private_redis: Redis
 ) -> None:
-    """What comes back is empty, as it keeps nothing on disk. One that is frozen takes connections, and is mute."""
+    """What comes back is empty: nothing is kept on disk. A frozen one takes connections, and is mute."""
     gone = (private_redis.kill, private_redis.start)
     frozen = (private_redis.freeze, private_redis.thaw)
     check_outages(start, holdfast, monkeypatch, f"{private_redis.url}?timeout=1", [gone, frozen])

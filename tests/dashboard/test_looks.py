@@ -10,6 +10,8 @@ from tests.dashboard.desk import Desk
 from tests.dashboard.site import Site
 
 _BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor"
+_CLIPPED = """[...document.querySelectorAll("main .scroll")]
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"""
 _LIGHT, _DARK = "rgb(247, 247, 248)", "rgb(14, 15, 18)"
 
 
@@ -44,6 +46,7 @@ def test_no_page_scrolls_sideways(open_page: Callable[..., Page], browser: Desk,
     site.schedule(long)
     site.ask(lambda: site.app.limits.set(queue=long, concurrency=2))
     site.ask(lambda: site.app.try_lock(long, ttl=60))
+    site.fill_batch()
     worker = site.work()
     site.ask(lambda: site.app.emit(Event(topic="orders", type="broken", data={}, aggregate=long)))
     jobs = site.ask(site.app.find)
@@ -58,6 +61,7 @@ def test_no_page_scrolls_sideways(open_page: Callable[..., Page], browser: Desk,
             page.locator("main .bone").first.wait_for(state="detached")
             over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert over <= 0, (place, width, over)
+            assert page.evaluate(_CLIPPED) == [], (place, width)
         page.context.close()
 
 

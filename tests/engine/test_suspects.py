@@ -124,6 +124,7 @@ async def test_suspects_that_wait_go_back_after_a_while_on_pause_and_on_shutdown
     async with worker:
         await gate.wait_entered()
         await rig.seen.wait("settled", job=others[0])
+        await rig.seen.wait("claimed", count=2, job=others[0])
         fleet = (await rig.memory.connect("default")).fleet
         await fleet.pause("default")
         paused = await rig.seen.wait("settled", count=2, job=others[0])
@@ -206,3 +207,17 @@ async def test_suspects_of_few_losses_run_beside_one_that_cannot_bear_another() 
         await gate.wait_entered(3)
         gate.open()
     assert {await rig.state(job) for job in (last, *others)} == {State.SUCCESS}
+
+
+async def test_suspects_that_one_worker_cannot_run_yet_come_to_those_that_can() -> None:
+    rig = Rig(concurrency=4, prefetch_seconds=0.3, poll_seconds=0.2)
+    gate = Gate()
+    task = rig.task(gate.pass_async)
+    jobs = [await rig.add(task) for _ in range(3)]
+    suspected(rig, *jobs, lost=STRONGLY)
+    async with rig.serving():
+        await gate.wait_entered()
+        async with rig.serving(), rig.serving():
+            await gate.wait_entered(2)
+            gate.open()
+    assert {await rig.state(job) for job in jobs} == {State.SUCCESS}

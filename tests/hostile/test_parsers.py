@@ -21,6 +21,8 @@ FOUND = (
     b'"\\u0000"',
     b"partition://?a=x://\xe5",
     b'{"a":1,"a":2}',
+    b"2 * 2 * 3 7l",
+    b"postgresql://host/db?p\xbf=4",
 )
 """What broke a parser once, or breaks others'."""
 

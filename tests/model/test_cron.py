@@ -114,6 +114,13 @@ def test_a_fault_is_told_with_its_field_and_what_is_allowed(expression: str, fie
     assert raised.value.setting == f"cron.{field}"
 
 
+def test_what_a_time_zone_always_skips_is_refused_and_what_it_skips_at_times_is_not() -> None:
+    with pytest.raises(ConfigurationError, match="never happens in Europe/Berlin: clocks there skip"):
+        cron("* 2 * 3 sunL", tz="Europe/Berlin")
+    assert cron("* 2 * 3 sunL").next_after(0) is not None
+    assert cron("30 2 * 3 sunL", tz="Europe/Berlin").next_after(0) is not None, "once, right after the gap"
+
+
 @pytest.mark.parametrize("expression", ["", "* * * *", "* * * * * * *", "@reboot", "@every 5m", "* " * 200])
 def test_what_has_not_the_shape_of_an_expression_is_refused(expression: str) -> None:
     with pytest.raises(ConfigurationError) as raised:

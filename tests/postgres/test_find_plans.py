@@ -25,8 +25,8 @@ FILL = f"""
     FROM holdfast.namespace, generate_series(1, {MANY}) AS n;
     INSERT INTO holdfast.done (ns, id, task, queue, payload, state, priority, due, created, started, finished,
                                run, failures, lost, suspect, version, token, ran_by, cancel_asked)
-    SELECT id, gen_random_uuid(), 'add', 'queue-' || n % 4, '[]', CASE n % 3 WHEN 0 THEN 6 ELSE 4 END, 0, n, n, n,
-        n, 4, 4, 0, false, 3, n, NULL, false
+    SELECT id, gen_random_uuid(), 'add', 'queue-' || n % 4, '[]', CASE n % 3 WHEN 0 THEN 6 ELSE 4 END, 0, n,
+        n, n, n, 4, 4, 0, false, 3, n, NULL, false
     FROM holdfast.namespace, generate_series(1, {3 * DEAD}) AS n;
     ANALYZE holdfast.job, holdfast.done;
 """

@@ -167,6 +167,34 @@ async def test_a_job_that_is_added_in_a_transaction_finds_what_ended_meanwhile(
         assert ids(await at.claim()) == [waiting.id]
 
 
+@pytest.mark.parametrize("way", ["limit", "sequence"])
+async def test_one_that_somebody_has_when_room_is_made_is_freed_afterwards(
+    postgres_database: str, way: str
+) -> None:
+    async with flowing(postgres_database) as at:
+        if way == "limit":
+            await at.flow.put([limit(1)])
+        jobs = await at.add(*(in_turn() if way == "sequence" else new_job() for _ in range(2)))
+        [first] = await at.claim()
+        await at.begin()
+        # As an edit does that comes too late, or waits for a key in vain.
+        await at.connection.execute(f"SELECT FROM {SCHEMA}.job WHERE id = $1 FOR NO KEY UPDATE", jobs[1].id)
+        assert await at.finish(first) == []
+        assert await at.claim() == []
+        await at.connection.execute("ROLLBACK")
+        claimed: list[JobRecord] = []
+
+        async def is_claimed() -> bool:
+            claimed.extend(await at.claim())
+            return bool(claimed)
+
+        await until_async(is_claimed, "it is freed")
+        assert ids(claimed) == [jobs[1].id]
+        assert await at.finish(*claimed) == []
+        assert await at.claim() == []
+        assert await at.count("note") == 0
+
+
 async def test_one_that_is_put_before_another_in_a_transaction_comes_too_late(postgres_database: str) -> None:
     async with flowing(postgres_database) as at:
         [closing] = await at.add(new_job(flow=NewFlow(held=True, after_any=True)))

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from holdfast import Event, Holdfast, Never
@@ -71,6 +72,31 @@ def test_the_canary_is_only_in_the_authorised_view(server: Serving, shop: Holdfa
     assert CANARY not in told
     assert "action=get_payload" in told
     assert not any(secret in told for secret in SECRETS.values())
+
+
+class Door(msgspec.Struct):
+    """How to get in somewhere. The names of the last fields are words of a schema, too."""
+
+    token: str = CANARY
+    default: int = 8443
+    properties: str = CANARY
+
+
+def test_what_a_task_takes_by_default_is_not_told() -> None:
+    shop = make_shop()
+
+    @shop.task
+    async def enter(doors: list[Door], password: str = CANARY) -> None: ...
+
+    with serving(make_web(shop)) as server:
+        answer = server[Role.READ].get("/api/v1/tasks")
+    assert CANARY not in answer.text
+    [schema] = [each["schema"] for each in answer.json()["tasks"] if each["name"] == "enter"]
+    assert schema["$defs"]["Door"]["properties"] == {
+        "token": {"type": "string"},
+        "default": {"type": "integer"},
+        "properties": {"type": "string"},
+    }
 
 
 def test_the_words_of_an_exception_are_masked_wherever_they_are_shown() -> None:

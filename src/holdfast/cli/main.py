@@ -50,7 +50,7 @@ _MODULES: Final = {
     "schedules": "schedules",
     "sequences": "sequences",
     "stats": "queues",
-    "token": "web",
+    "token": "web",  # nosec B105
     "top": "top.command",
     "torture": "torture",
     "web": "web",

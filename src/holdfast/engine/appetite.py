@@ -19,6 +19,8 @@ HEADROOM = 1.5
 MOMENT = 0.003
 FASTEST = 1e-5
 TOP_PACE = 50_000
+REST = 1.0
+"""Seconds, at most, in which others that poll have all asked."""
 
 
 class Appetite:
@@ -46,11 +48,21 @@ class Appetite:
         self._round_trip = 0.0
         self.hungry = True
         self.stands = 0
+        self._rests_until = 0.0
+
+    @property
+    def asks(self) -> bool:
+        """Whether to ask for work now."""
+        return self.hungry and surroundings.now() >= self._rests_until
+
+    def rest(self) -> None:
+        """Lets others ask first, once, for what this worker had and could not run."""
+        self._rests_until = surroundings.now() + min(self._poll, REST)
 
     def want(self, free: int, waiting: int) -> Want | None:
         """What to claim with so many free slots and so many jobs waiting for one; None if nothing."""
         limit = min(free + self._prefetch() - waiting, self._batch)
-        if limit <= 0:
+        if limit <= 0 or surroundings.now() < self._rests_until:
             return None
         self.hungry = False
         return Want(
@@ -103,9 +115,10 @@ class Appetite:
 
     def pause(self) -> float:
         """How long to wait at most until it is time to ask again."""
-        if self._next_due is None:
-            return self._poll
-        return min(self._poll, max(0.0, self._next_due - surroundings.now()))
+        now = surroundings.now()
+        if now < self._rests_until:
+            return self._rests_until - now
+        return self._poll if self._next_due is None else min(self._poll, max(0.0, self._next_due - now))
 
     def time_passed(self) -> None:
         """The pause is over: something may be due, and what was known of it is used up."""

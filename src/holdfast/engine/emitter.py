@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from holdfast.engine.again import once_more
 from holdfast.model.errors import OutcomeUnknown
 from holdfast.model.events import NewEvent
 from holdfast.model.records import Added, NewJob, as_repeated
@@ -27,7 +28,7 @@ class Emitter:
             async with asyncio.timeout(self._timeout):
                 try:
                     return await self._store.append(events, jobs)
-                except OutcomeUnknown:
-                    return await self._store.append(events, as_repeated(jobs))
+                except OutcomeUnknown as unknown:
+                    return await once_more(self._store.append(events, as_repeated(jobs)), unknown)
         except TimeoutError:
             raise OutcomeUnknown(f"no answer within {self._timeout:g} s (enqueue_timeout_seconds)") from None

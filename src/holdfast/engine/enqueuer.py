@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
+from holdfast.engine.again import once_more
 from holdfast.model.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.model.records import Added, NewJob, as_repeated
 from holdfast.store import JobStore
@@ -204,8 +205,8 @@ class Enqueuer:
     async def _add(self, jobs: Sequence[NewJob]) -> list[Added]:
         try:
             return await self._store.add(jobs)
-        except OutcomeUnknown:
-            return await self._store.add(as_repeated(jobs))
+        except OutcomeUnknown as unknown:
+            return await once_more(self._store.add(as_repeated(jobs)), unknown)
 
     async def _send_one_by_one(self, together: list[_Waiter]) -> None:
         """One job that the store cannot take must not take the others with it."""

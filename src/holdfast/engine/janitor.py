@@ -63,6 +63,8 @@ class Janitor:
         total = 0
         while True:
             found = await self._jobs.expired(BATCH)
+            if not found:
+                return total
             kept = self._kept()
             expired = [record for record in found if (record.id, record.token) not in kept]
             moves = await self._moves(expired)

@@ -27,9 +27,6 @@ EARLY = 0.5
 NEVER = float("inf")
 PATIENCE = 5.0
 
-LONGEST_PAUSE = 1.0
-"""Timers stand still while the machine sleeps, and leases end: so it looks again soon after it woke up."""
-
 
 class Renewer:
     """Starts with the first lease, and ends when it is stopped; what is then still held is lost."""
@@ -202,7 +199,7 @@ class Renewer:
 async def _wait(wake: asyncio.Event, until: float) -> None:
     try:
         left = max(0.0, until - surroundings.now())
-        async with asyncio.timeout(None if until == NEVER else min(LONGEST_PAUSE, left)):
+        async with asyncio.timeout(None if until == NEVER else min(surroundings.longest_timer, left)):
             await wake.wait()
     except TimeoutError:
         pass

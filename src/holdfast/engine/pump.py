@@ -250,10 +250,10 @@ class Pump:
             self._inbox.take_in()
             return
         want = None
-        if not self.is_stopping and (appetite.hungry or self._outbox):
-            want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + slots.asked)
         if surroundings.now() - self._reviewed > REVIEW_SECONDS:
             self._review()
+        if not self.is_stopping and (appetite.hungry or self._outbox):
+            want = appetite.want(slots.free, slots.waiting + self._inbox.claimed + slots.asked)
         reports = self._outbox.take()
         is_silent = not reports and want is None and not self._standing.is_to_end
         if is_silent and not self._wants_to_listen():
@@ -299,6 +299,9 @@ class Pump:
                 self._outbox.put(hold, start(hold.record, hold.elapsed() or 0))
         oldest = self._reviewed - self._settings.prefetch_seconds
         if any(hold.claimed <= oldest for hold in self.slots.buffer):
+            if self.slots.held_up:
+                # Other workers may have nothing to do, while this one would be the first to claim them again.
+                self._appetite.rest()
             self.slots.give_back("waited too long for a slot", lambda hold: hold.claimed > oldest)
 
     def _wants_to_listen(self) -> bool:
@@ -390,4 +393,4 @@ class Pump:
             return False
         if self._outbox or self._standing.is_to_end:
             return True
-        return self._appetite.hungry and not self.is_stopping and self._registration.holds and slots.has_room
+        return self._appetite.asks and not self.is_stopping and self._registration.holds and slots.has_room

@@ -82,15 +82,17 @@ class Slots:
         return self.free > self.waiting + self.asked
 
     @property
+    def held_up(self) -> int:
+        """How many suspects wait here until others of them have ended."""
+        return sum(not self._company.admits(hold) for hold in self.buffer) if self._company else 0
+
+    @property
     def waiting(self) -> int:
-        """How many jobs wait for a slot. Suspects that wait for other suspects leave the slots to others.
+        """How many jobs wait for a slot. Suspects that are held up leave the slots to others.
 
         Up to a batch of them; if they counted, nothing else would be claimed while those run.
         """
-        if not self._company:
-            return len(self.buffer)
-        held_up = sum(not self._company.admits(hold) for hold in self.buffer)
-        return len(self.buffer) - min(held_up, self._runner.settings.batch)
+        return len(self.buffer) - min(self.held_up, self._runner.settings.batch)
 
     def add(self, holds: list[Hold]) -> None:
         """Takes jobs that were claimed, to be begun as slots are free; those that are not to be end here."""

@@ -36,6 +36,9 @@ class Surroundings(Protocol):
         ...
 
     @property
+    def longest_timer(self) -> float: ...
+
+    @property
     def draw_ids(self) -> Callable[[int], list[str]]: ...
 
     @property
@@ -60,6 +63,10 @@ class Surroundings(Protocol):
 now: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 )
+longest_timer: float = 1.0
+"""Timers stand still while the machine sleeps, and `now` does not: what must be known soon after it woke up
+is looked at after so many seconds at the latest."""
+
 _ids = IdSource()
 os.register_at_fork(after_in_child=_ids.renew)
 draw_ids: Callable[[int], list[str]] = _ids.draw

@@ -26,13 +26,14 @@ async def tell(
     fleet: FleetStore, worker: str, settings: Settings, report: Callable[[], WorkerReport]
 ) -> NoReturn:
     """Sends a report with a beat, again and again, until cancelled. Nothing rests on any one of them."""
-    pause = FIRST_SECONDS
+    pause, timing = FIRST_SECONDS, settings.timing
+    patience = timing.call_timeout / SECOND
     while True:
         await asyncio.sleep(pause * random.uniform(0.9, 1.1))
         pause = REPORT_SECONDS
         try:
-            async with asyncio.timeout(settings.timing.call_timeout / SECOND):
-                await fleet.beat(worker, settings.timing.lease, encode_report(report()))
+            async with asyncio.timeout(patience):
+                await fleet.beat(worker, timing.lease, encode_report(report()))
         except Exception as error:  # noqa: BLE001  the heartbeat says what is wrong with the store
             fields = {"worker": worker, "error": str(error) or type(error).__name__}
             log.debug("cannot tell how the worker stands", extra={"fields": fields})

@@ -20,6 +20,9 @@ from holdfast.model.timing import SECOND
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  wall-clock times have no zone
 _EPOCH_DAY = _EPOCH.toordinal()
 _TICK = timedelta(seconds=1)
+_FAR = int(datetime(2400, 1, 1, tzinfo=UTC).timestamp()) * SECOND
+"""What happens after this by the rules that a time zone has now happens again and again."""
+
 _LAST_INSTANT = int(datetime(LAST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 
 
@@ -52,7 +55,13 @@ def cron(expression: str, *, tz: str = "UTC") -> Cron:
     and the last Friday, `@daily` and its like. 0 and 7 are Sunday. If neither day field begins with a star,
     a day needs to match only one of them.
     """
-    return Cron(" ".join(_text(expression, "cron").split()), _text(tz, "cron.tz"))
+    made = Cron(" ".join(_text(expression, "cron").split()), _text(tz, "cron.tz"))
+    if made.next_after(_FAR) is None:
+        raise ConfigurationError(
+            f"{ascii(made.expression)[:60]} never happens in {made.tz}: clocks there skip all that it names",
+            setting="cron",
+        )
+    return made
 
 
 def _text(value: object, setting: str) -> str:

@@ -205,11 +205,11 @@ def _others(record: JobRecord, facts: dict[str, object]) -> str:
 
 def _oldest(facts: dict[str, object]) -> str:
     waited = facts["oldest_wait"]
-    return f", the first of all for {waited:,.0f} s" if isinstance(waited, float) else ""
+    return f", the first of all for {_long(waited)}" if isinstance(waited, float) else ""
 
 
 def _not_due(record: JobRecord, around: Surroundings, facts: dict[str, object]) -> str:
-    when = f"{_shown(record.due)}, in {(record.due - around.now) / SECOND:,.0f} s"
+    when = f"{_shown(record.due)}, in {_long((record.due - around.now) / SECOND)}"
     if record.state is not State.RETRY:
         return f"it is not due before {when}"
     if not record.failures:
@@ -225,4 +225,15 @@ def paused(what: str, since: int | None) -> str:
 
 
 def _shown(instant: int) -> str:
-    return moment(instant).isoformat(sep=" ", timespec="seconds")
+    return moment(instant).replace(tzinfo=None).isoformat(sep=" ", timespec="seconds") + " UTC"
+
+
+def _long(duration: float) -> str:
+    """So many seconds, as people say it."""
+    seconds = round(duration)
+    minutes, hours = seconds // 60, seconds // 3_600
+    if hours >= 48:
+        return f"{hours // 24:,} d {hours % 24} h"
+    if hours >= 2:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min" if minutes >= 10 else f"{seconds} s"

@@ -49,6 +49,8 @@ def open_store(url: str, *, auto_migrate: bool | None = None, keys: EncryptionKe
     name is the scheme, the value a callable that takes the URL and `auto_migrate`.
     """
     scheme, separator, _ = url.partition("://")
+    if not url.isascii() and _has_surrogates(url):
+        raise ConfigurationError(f"{_masked(url)!a} is no UTF-8 text", setting="store")
     if not separator:
         raise ConfigurationError(
             f"{_masked(url)!r} is not a store URL, such as {_example()}", setting="store"
@@ -72,6 +74,11 @@ def seal(store: Store, keys: EncryptionKeys | None) -> Store:
             setting="encryption_keys",
         ) from error
     return cast(Store, sealed.SealedStore(store, keys))
+
+
+def _has_surrogates(url: str) -> bool:
+    """As a command line or the environment gives what is no UTF-8."""
+    return any("\ud800" <= letter <= "\udfff" for letter in url)
 
 
 def _opened(scheme: str, url: str, auto_migrate: bool | None) -> Store:

@@ -12,6 +12,7 @@ CALL: Final = 0.6
 """How long a call of a worker may take: as long as such a lease allows, for many share two cores."""
 SWEEP: Final = 0.5
 GRACE: Final = 3.0
+PREFETCH: Final = 1.0
 KILL: Final = 1.0
 LOST_LIMIT: Final = 5
 SETTLE: Final = 30.0
@@ -54,6 +55,7 @@ class Campaign:
             "HOLDFAST_LEADER_LEASE_SECONDS": str(LEASE),
             "HOLDFAST_RECLAIM_SECONDS": str(SWEEP),
             "HOLDFAST_POLL_SECONDS": "1",
+            "HOLDFAST_PREFETCH_SECONDS": str(PREFETCH),
             "HOLDFAST_CALL_TIMEOUT_SECONDS": str(CALL),
             "HOLDFAST_GRACE_SECONDS": str(GRACE),
             "HOLDFAST_KILL_SECONDS": str(KILL),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
 from holdfast.model.task import CLOSING
+from holdfast.task import Task
 from holdfast.web.access import Role
 from holdfast.web.routing import Incoming, Routes
 
@@ -39,8 +41,33 @@ async def list_tasks(incoming: Incoming[None, None]) -> TasksAnswer:
             TaskDocument(
                 name=name,
                 workers=sum(name in worker.tasks for worker in live),
-                schema=None if (task := app.tasks.get(name)) is None else task.definition.signature.schema,
+                schema=_schema_of(app.tasks.get(name)),
             )
             for name in sorted(names - {CLOSING.name})
         ]
     )
+
+
+def _schema_of(task: Task[..., Any] | None) -> dict[str, Any] | None:
+    return None if task is None else _without_defaults(task.definition.signature.schema)
+
+
+def _without_defaults(schema: Any) -> Any:
+    """The schema without what fields are when nothing is given, which is code's own and may be a secret."""
+    if isinstance(schema, list):
+        return [_without_defaults(each) for each in cast("Sequence[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    parts = cast("Mapping[str, Any]", schema)
+    return {
+        name: _fields(part) if name == "properties" else _without_defaults(part)
+        for name, part in parts.items()
+    }
+
+
+def _fields(fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {name: _without_defaults(_bare(field)) for name, field in fields.items()}
+
+
+def _bare(field: dict[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in field.items() if name != "default"}

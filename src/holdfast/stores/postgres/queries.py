@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from holdfast.model.lifecycle import FINISHED, LEASED
+from holdfast.model.lifecycle import FINISHED, LEASED, State
 from holdfast.model.records import Query
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.rows import CODES, COLUMNS
@@ -320,7 +320,7 @@ def _sources(query: Query) -> list[tuple[str, str]]:
         return [("live", "")] if query.worker is not None else [("live", ""), ("finished", "")]
     live, done = query.states - FINISHED, query.states & FINISHED
     if query.worker is not None:
-        done = frozenset()
+        done = frozenset[State]()
     parts = [("finished", f" AND state = {code}") for code in sorted(CODES[state] for state in done)]
     if live or not parts:
         codes = ", ".join(str(CODES[state]) for state in sorted(live or query.states))

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from holdfast.model.errors import StoreUnavailable
 from holdfast.stores.redis.address import Address
-from holdfast.stores.redis.faults import is_elsewhere, translated
+from holdfast.stores.redis.faults import is_elsewhere, is_overwritten, translated
 from holdfast.stores.redis.finder import Finder
+from holdfast.stores.redis.overwritten import complaint, overwritten
 from holdfast.stores.redis.scripts import script
 from holdfast.stores.redis.wire import FAULTS, ReplyError, Wire
 
@@ -31,6 +32,8 @@ class Database:
         self._wire: Wire | None = None
         self._opening: asyncio.Task[Wire | Exception] | None = None
         self._is_closed = False
+        self._is_overwritten = False
+        """Whether a script was cut off by a key of another type, and what is wrong may be so still."""
 
     async def run(self, name: str, *args: object, writes: bool = True) -> Any:
         """What a script answers. All its arguments are values. The wire says for how long it waits."""
@@ -39,6 +42,8 @@ class Database:
         command = ("EVALSHA", told.sha, len(self._keys), *self._keys, now, *args)
         wire = await self._connected()
         is_sent = False
+        if self._is_overwritten:
+            await self._check_keys(wire)
         try:
             for _ in range(_HOPS):
                 try:
@@ -57,6 +62,10 @@ class Database:
         except FAULTS as error:
             if is_elsewhere(error):
                 wire.retire()
+            if is_overwritten(error):
+                self._is_overwritten = True
+                await self._check_keys(wire)
+                raise complaint(self.address.place, self.prefix, {}) from error
             raise translated(error, self.address.place, sent=is_sent) from error
 
     async def ask(self, *command: object) -> Any:
@@ -75,6 +84,17 @@ class Database:
             await asyncio.wait([self._opening])
         if self._wire is not None:
             await self._wire.end()
+
+    async def _check_keys(self, wire: Wire) -> None:
+        """Refuses to begin what a key that somebody has overwritten would cut off in its middle again."""
+        try:
+            async with asyncio.timeout(self.address.patience):
+                found = await overwritten(wire, self.prefix)
+        except FAULTS as error:
+            raise translated(error, self.address.place, sent=False) from error
+        if found:
+            raise complaint(self.address.place, self.prefix, found)
+        self._is_overwritten = False
 
     async def _connected(self) -> Wire:
         wire = self._wire

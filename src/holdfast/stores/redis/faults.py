@@ -29,7 +29,9 @@ _NOT_DONE = frozenset(
 )
 _REFUSED = frozenset({"NOAUTH", "NOPERM", "WRONGPASS"})
 _MOVED_AWAY = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN"})
-_INNER = re.compile(r"-?\b(OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|LOADING|CLUSTERDOWN|NOPERM)\b ")
+_INNER = re.compile(
+    r"-?\b(OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|LOADING|CLUSTERDOWN|NOPERM|WRONGTYPE)\b "
+)
 
 
 def code_of(error: BaseException) -> str:
@@ -43,6 +45,11 @@ def code_of(error: BaseException) -> str:
 def is_elsewhere(error: BaseException) -> bool:
     """Whether the server is not, or no longer, the one that can be written to."""
     return code_of(error) in _MOVED_AWAY
+
+
+def is_overwritten(error: BaseException) -> bool:
+    """Whether a key holds something of another type than was ever written there."""
+    return code_of(error) == "WRONGTYPE"
 
 
 def translated(error: Exception, place: str, *, sent: bool) -> HoldfastError:

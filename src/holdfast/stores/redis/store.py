@@ -107,7 +107,15 @@ class RedisStore:
         """Refuses a server on which jobs would not be safe, or that newer versions have filled."""
         await database.run("queues", writes=False)  # a Cluster then has told where the namespace is
         check(told(await database.ask("INFO")), self._address)
-        stored = int(await database.run("layout", FIRST_LAYOUT))
+        layout: bytes = await database.run("layout", FIRST_LAYOUT)
+        if not layout.isdigit():
+            key = (database.prefix + b"v").decode(errors="replace")
+            raise SchemaMismatch(
+                f"{self._address.place}: {key} is {ascii(layout)[1:][:60]}, which is no layout: somebody has "
+                "overwritten it. If all programs here are of this version of Holdfast, repair it: "
+                f"SET {key} {LAYOUT}"
+            )
+        stored = int(layout)
         if stored > LAYOUT:
             raise SchemaMismatch(
                 f"{self._address.place}: its layout is {stored}, and this version of Holdfast knows "

@@ -16,7 +16,7 @@ from holdfast.stores.sqlite.adding import add
 from holdfast.stores.sqlite.address import Address
 from holdfast.stores.sqlite.appending import append
 from holdfast.stores.sqlite.clock import AnchoredClock, Clock
-from holdfast.stores.sqlite.connection import connect, insist
+from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.faults import translated
 from holdfast.stores.sqlite.held import HeldConnection
 from holdfast.stores.sqlite.joining import plain, run_on
@@ -25,6 +25,7 @@ from holdfast.stores.sqlite.namespaces import make_namespace
 from holdfast.stores.sqlite.schedules import write_schedule_in
 from holdfast.stores.sqlite.statements import statements
 from holdfast.stores.sqlite.transaction import Transaction
+from holdfast.stores.sqlite.turns import Turns
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class SqliteTransactions:
         self._address = address
         self._clock = clock
         self._anchored: AnchoredClock | None = None
+        self._turns = Turns()
 
     def add_in_sync(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
         return self._work(plain(connection), namespace, lambda tx: add(tx, jobs))
@@ -92,7 +94,7 @@ class SqliteTransactions:
         try:
             connection = connect(self._address, patience=self._address.patience)
             connection.text_factory = str
-            _take_turn(connection, self._address.patience)
+            self._turns.begin(connection, self._address.patience)
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
@@ -157,14 +159,6 @@ class SqliteTransactions:
                 f"{self._address.path}: a job can only join a transaction of its own file",
                 setting="store",
             )
-
-
-def _take_turn(connection: sqlite3.Connection, patience: float) -> None:
-    """Takes the write lock as writers do: with SQLite's own ever longer waits it would come too late."""
-    known = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-    connection.execute("PRAGMA busy_timeout = 0").fetchall()
-    insist(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
-    connection.execute(f"PRAGMA busy_timeout = {int(known)}").fetchall()
 
 
 def _close(beginning: Future[sqlite3.Connection]) -> None:

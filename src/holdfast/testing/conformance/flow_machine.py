@@ -76,8 +76,10 @@ class FlowMachine(StoreMachine):
         """Ends what the worker holds, and adds what may wait for it; most of the moves are accepted."""
         held = [job for job in self.jobs.values() if job.worker == worker]
         moves = [data.draw(draws.ends_of(job.id, job.token)) for job in held[:3]]
-        if moves:
-            moves[0].children = tuple(self._fitting(children))
+        # Starts may come after the others, and what they add then stands after what became ready.
+        ends = [move for move in moves if move.outcome is not None]
+        if ends:
+            ends[0].children = tuple(self._fitting(children))
         self.send(worker, moves, ALL)
 
     @rule(data=st.data(), worker=draws.workers, count=st.integers(1, 4))

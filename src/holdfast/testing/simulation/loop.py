@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextvars import Context, copy_context
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+NEVER = float("inf")
 RESOLUTION = 1e-9
 SHARE_OF_BREAKS = 0.2
-"""How often a loop that has more to do lets others come first."""
+"""How often a loop that has more to do lets others come first, if they have something to do just then."""
 
 SHORTEST_STEP = 1e-6
 LONGEST_STEP = 1e-4
@@ -29,14 +30,14 @@ LONGEST_STEP = 1e-4
 class SimulatedHandle(asyncio.TimerHandle):
     """A callback that is to come. Made often, so it makes as little as it can."""
 
-    __slots__ = ("is_over",)
+    __slots__ = ("args", "callback", "context", "is_over")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when: float
     ):
-        self._callback = callback
-        self._args = args
-        self._context = copy_context() if context is None else context
+        self.callback = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
         self._when = when
         self.is_over = False
 
@@ -49,9 +50,6 @@ class SimulatedHandle(asyncio.TimerHandle):
     def when(self) -> float:
         return self._when
 
-    def run(self) -> None:
-        self._context.run(self._callback, *self._args)
-
 
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Takes turns with the other loops of the universe. Times are those of its process's clock."""
@@ -62,7 +60,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready: deque[SimulatedHandle] = deque()
         self._timers: list[tuple[float, int, SimulatedHandle]] = []
         self._order = count()
-        self._next = float("inf")
+        self._next = NEVER
+        self._asked: set[float] = set()
         self._in_turn = False
         self._is_closed = False
         self.stalled_until = 0.0
@@ -72,51 +71,52 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def turn(self) -> None:
         """Calls what is due now, as a real loop does, with the other loops standing still."""
-        universe = self._universe
-        if self._next > universe.now:
-            return  # A later turn was asked for instead.
-        self._next = float("inf")
-        process = self.process
+        universe, process = self._universe, self.process
+        now = universe.now
+        self._asked.discard(now)
+        if self._next > now:
+            return  # It has had this turn already.
+        self._next = NEVER
         if process.is_dead:
             return
-        asleep = max(process.paused_until, self.stalled_until)
-        if asleep > universe.now:
+        if process.paused_until > now or self.stalled_until > now:
+            asleep = max(process.paused_until, self.stalled_until)
             self._come(asleep + universe.chance.random() * LONGEST_STEP)
             return
         timers = self._timers
-        limit = process.clock() + RESOLUTION
+        limit = now * process.rate + process.offset + RESOLUTION
         while timers and timers[0][0] <= limit:
-            handle = heapq.heappop(timers)[2]
+            handle = heappop(timers)[2]
             if not handle.is_over:
                 self._ready.append(handle)
         universe.enter(process, self)
         self._in_turn = True
-        while self._ready and not process.is_dead:
-            self._run_ready()
-            if universe.chance.random() < SHARE_OF_BREAKS:
-                break
+        self._run_ready()
         self._in_turn = False
-        self._arrange()
+        if not process.is_dead:
+            self._arrange()
 
     def _run_ready(self) -> None:
-        """Calls what is ready now, and nothing that becomes so thereby."""
-        ready, process = self._ready, self.process
-        for _ in range(len(ready)):
-            if not ready:
-                return  # The loop was closed.
+        """Calls what is ready, and what becomes so thereby, if not what others have to do comes first."""
+        ready, process, universe = self._ready, self.process, self._universe
+        left = len(ready)
+        while ready:
             handle = ready.popleft()
-            if handle.is_over:
-                continue
-            try:
-                handle.run()
-            except Exception as error:  # noqa: BLE001  told, as a real loop does
-                self.call_exception_handler({"message": "a callback failed", "exception": error})
-            if process.steps_left is not None:
-                process.steps_left -= 1
-                if process.steps_left <= 0:
-                    process.kill()
-            if process.is_dead:
-                return
+            left -= 1
+            if not handle.is_over:
+                try:
+                    handle.context.run(handle.callback, *handle.args)
+                except Exception as error:  # noqa: BLE001  told, as a real loop does
+                    self.call_exception_handler({"message": "a callback failed", "exception": error})
+                if process.steps_left is not None:
+                    process.count_step()
+                if process.is_dead:
+                    return
+            if left <= 0:
+                is_crowded = universe.is_due_by(universe.now + LONGEST_STEP)
+                if is_crowded and universe.chance.random() < SHARE_OF_BREAKS:
+                    return
+                left = len(ready)
 
     def _arrange(self) -> None:
         """Asks for the next turn."""
@@ -125,18 +125,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         timers = self._timers
         while timers and timers[0][2].is_over:
-            heapq.heappop(timers)
+            heappop(timers)
         if timers:
             # Time passes between turns, or a timer that is set for now again and again would stop it.
             self._come(max(self.process.moment(timers[0][0]), self._universe.now + SHORTEST_STEP))
 
     def _come(self, when: float) -> None:
         if when < self._next:
-            self._next = max(when, self._universe.now)
-            self._universe.at(self._next, self.turn)
+            self._next = when = max(when, self._universe.now)
+            if when not in self._asked:
+                self._asked.add(when)
+                self._universe.at(when, self.turn)
 
     def time(self) -> float:
-        return self.process.clock()
+        process = self.process
+        return self._universe.now * process.rate + process.offset
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -158,7 +161,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> SimulatedHandle:
-        return self.call_at(self.process.clock() + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -170,7 +173,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self._is_closed:
             raise RuntimeError("the event loop is closed")
         handle = SimulatedHandle(callback, args, context, when)
-        heapq.heappush(self._timers, (when, next(self._order), handle))
+        heappush(self._timers, (when, next(self._order), handle))
         if not self._in_turn and self._timers[0][2] is handle:
             self._come(self.process.moment(when))
         return handle

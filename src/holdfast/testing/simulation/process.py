@@ -18,9 +18,9 @@ MOST_CLOSES = 20
 class SimulatedProcess:
     """A process with clocks of its own.
 
-    `rate` is how fast its monotonic one goes, `wrong` by how many seconds its wall clock is off. Killed, none
-    of its code runs again, not even what stands in `finally`. Paused, none runs for a while, and then its
-    timers are late.
+    Its monotonic one shows `now * rate + offset`; its wall clock is off by `wrong` seconds. Killed, none of
+    its code runs again, not even what stands in `finally`. Paused, none runs for a while, and then its timers
+    are late.
     """
 
     def __init__(self, universe: Universe, name: str, *, rate: float = 1.0, wrong: float = 0.0) -> None:
@@ -44,18 +44,15 @@ class SimulatedProcess:
         """What parts of the application keep apart for each process."""
         self._born = universe.now
         self._died: float | None = None
-        self._offset = 1_000.0 * (len(universe.processes) + 1)
+        self.offset = 1_000.0 * (len(universe.processes) + 1)
         self._loops: list[SimulatedLoop] = []
         chance = Random(universe.chance.getrandbits(64))
         self.draw_ids = IdSource(self.wall, chance.randbytes).draw
         universe.processes.append(self)
 
-    def clock(self) -> float:
-        return self.universe.now * self.rate + self._offset
-
     def moment(self, clock: float) -> float:
         """When its clock will show that."""
-        return (clock - self._offset) / self.rate
+        return (clock - self.offset) / self.rate
 
     def wall(self) -> int:
         return int((BEGINNING + self.universe.now + self.wrong) * 1_000) * 1_000_000
@@ -94,6 +91,13 @@ class SimulatedProcess:
             if self.on_death is not None:
                 self.on_death()
 
+    def count_step(self) -> None:
+        """Dies if this was its last."""
+        assert self.steps_left is not None
+        self.steps_left -= 1
+        if self.steps_left <= 0:
+            self.kill()
+
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.universe.now + seconds)
 
@@ -108,6 +112,8 @@ class SimulatedProcess:
         """Takes apart what is left of it, once the simulation is over."""
         self.is_dead = True
         for loop in self._loops:
+            if loop.is_closed():
+                continue
             self.universe.enter(self, loop)
             for _ in range(MOST_CLOSES):
                 # To take one apart may begin another.

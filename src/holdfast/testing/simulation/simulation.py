@@ -23,6 +23,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.testing.simulation.faults import Faults, Misfortune
 from holdfast.testing.simulation.oracle import Oracle
 from holdfast.testing.simulation.process import SimulatedProcess
+from holdfast.testing.simulation.running import answered_by
 from holdfast.testing.simulation.settling import Settling
 from holdfast.testing.simulation.standing_in import SimulatedSurroundings
 from holdfast.testing.simulation.trace import Trace
@@ -117,7 +118,7 @@ class Simulation:
             for number, scenario in enumerate(scenarios):
                 self._begin(scenario, f"client-{number}", are_spared)
             self.misfortune.begin()
-            self.universe.run(self._storm, lambda: False)
+            self.universe.run(self._storm)
             self._calm_down()
             self._go_on(patience, lambda: self._unfinished == 0, "the scenario did not end")
             settling = Settling(self.app, self.oracle, self._session())
@@ -216,7 +217,7 @@ class Simulation:
             if self.universe.now >= end:
                 self.oracle.object_to(f"{otherwise} within {patience:g} s after the last fault")
                 return
-            self.universe.run(self.universe.now + step, lambda: False)
+            self.universe.run(self.universe.now + step)
 
     @contextmanager
     def _taking_the_place_of_the_world(self) -> Generator[None]:
@@ -227,7 +228,7 @@ class Simulation:
         was_enabled = gc.isenabled()
         gc.disable()  # It would run the `finally` blocks of killed processes, and at times of its own choice.
         try:
-            with surroundings.replaced(SimulatedSurroundings(self.universe)):
+            with surroundings.replaced(SimulatedSurroundings(self.universe)), answered_by(self.universe):
                 try:
                     yield
                 finally:

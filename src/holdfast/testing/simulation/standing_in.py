@@ -19,11 +19,15 @@ LONGEST_WAIT = 0.2
 class SimulatedSurroundings:
     """The process whose turn it is, as the engine sees it."""
 
+    longest_timer = float("inf")  # Timers go by the same clock as `now`.
+
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
     def now(self) -> float:
-        return self._universe.current.clock()
+        universe = self._universe
+        process = universe.current
+        return universe.now * process.rate + process.offset
 
     def draw_ids(self, count: int) -> list[str]:
         return self._universe.current.draw_ids(count)
@@ -40,7 +44,14 @@ class SimulatedSurroundings:
     def start_thread(self, run: Callable[[], None], *, name: str) -> Callable[[], None]:
         """Runs the function as a whole, after a while."""
         loop = self._universe.current.make_loop()
-        loop.call_later(self._universe.chance.random() * LONGEST_WAIT, run)
+
+        def whole() -> None:
+            try:
+                run()
+            finally:
+                loop.close()
+
+        loop.call_later(self._universe.chance.random() * LONGEST_WAIT, whole)
         return _nothing
 
     def start_loop(self, serve: Serve, ended: Ended, *, name: str) -> Callable[[], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast.model.errors import OutcomeUnknown, StoreUnavailable
@@ -15,6 +16,7 @@ from holdfast.testing.simulation.weather import Weather
 
 Observe = Callable[[SimulatedProcess, str, tuple[Any, ...], Any], None]
 Method = Callable[..., Coroutine[Any, Any, Any]]
+Settle = Callable[[asyncio.Future[Any], Any], None]
 
 LONGEST_WAKEUP = 0.5
 
@@ -34,12 +36,7 @@ class Wire:
             await _for_ever()
         if name == "jobs.tick":
             args = (copy.copy(args[0]),)  # The caller goes on to write to it.
-
-        def carry_out() -> Any:
-            answer = answered(method(*args, **which))
-            self._observe(process, name, args, answer)
-            return answer
-
+        carry_out = partial(self._carry_out, process, name, method, args, which)
         if process.calls_left is not None:
             await self._count_down(process, carry_out)
         if process.pauses_at is not None:
@@ -53,6 +50,19 @@ class Wire:
         if drawn >= weather.is_answered_later or process.is_spared:
             return carry_out()
         return await self._later(carry_out, drawn / weather.is_answered_later)
+
+    def _carry_out(
+        self,
+        process: SimulatedProcess,
+        name: str,
+        method: Method,
+        args: tuple[Any, ...],
+        which: dict[str, Any],
+    ) -> Any:
+        """The store does as it was asked."""
+        answer = answered(method(*args, **which))
+        self._observe(process, name, args, answer)
+        return answer
 
     async def _count_down(self, process: SimulatedProcess, carry_out: Callable[[], Any]) -> None:
         """Ends the process at the call at which it is to die, which may still arrive."""
@@ -118,14 +128,13 @@ class Wire:
         try:
             found = carry_out()
         except Exception as error:  # noqa: BLE001  what the store says to the caller
-            said = error
-            self.universe.after(back, lambda: _fail(answer, said))
+            _after(back, answer, _fail, error)
             return
         if is_unanswered or is_silent:
             lost = OutcomeUnknown("the answer was lost (simulated)")
-            self.universe.after(self.weather.silence if is_silent else back, lambda: _fail(answer, lost))
+            _after(self.weather.silence if is_silent else back, answer, _fail, lost)
         else:
-            self.universe.after(back, lambda: _settle(answer, found))
+            _after(back, answer, _settle, found)
 
     def hint(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Wakes the process that calls this, after a while, if the hint is not lost."""
@@ -232,6 +241,12 @@ def answered(call: Coroutine[Any, Any, Any]) -> Any:
         return stop.value
     call.close()
     raise RuntimeError("the simulated store had to wait")
+
+
+def _after(seconds: float, answer: asyncio.Future[Any], settle: Settle, what: Any) -> None:
+    loop = answer.get_loop()
+    if not loop.is_closed():
+        loop.call_later(seconds, settle, answer, what)
 
 
 def _settle(answer: asyncio.Future[Any], found: Any) -> None:

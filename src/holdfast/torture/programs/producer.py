@@ -31,7 +31,8 @@ SHARED_OF_BLOCK: Final = 3
 MANY_OF_BLOCK: Final = 40
 """How many jobs of a block go in one call."""
 MOST_WAITING: Final = 400
-"""Jobs that wait, and events that a group has before it, until producers rest."""
+MOST_BEHIND: Final = 5_000
+"""So many jobs that wait, or events that a group has before it, and producers rest."""
 TRIES: Final = 40
 ENOUGH: Final = "enough"
 """The file that says so, in the folder of the campaign."""
@@ -113,7 +114,7 @@ async def _is_full() -> bool:
     try:
         if (await app.stats(exact=False)).queued > MOST_WAITING:
             return True
-        return any(group.behind > MOST_WAITING for group in await app.events.groups())
+        return any(group.behind > MOST_BEHIND for group in await app.events.groups())
     except StoreError:
         return True
 

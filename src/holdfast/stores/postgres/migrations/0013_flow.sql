@@ -222,11 +222,13 @@ CREATE FUNCTION holdfast.open_v1(
 AS $$
 DECLARE
     v_most constant integer := 1000;
+    v_soon constant bigint := 50000;
     v_gates text[];
     v_queues text[];
     v_tasks text[];
     v_room record;
     v_places tid[];
+    v_lines bigint[];
 BEGIN
     freed := '{}';
     heads := '{}';
@@ -257,11 +259,12 @@ BEGIN
     SELECT * INTO v_room FROM holdfast.rooms_v1(p_ns, p_now, v_gates, v_tasks);
     SELECT array_agg(s.place) FILTER (WHERE NOT s.is_wanted),
            coalesce(array_agg(s.place) FILTER (WHERE s.is_wanted), '{}'),
-           coalesce(array_agg(s.queue) FILTER (WHERE s.is_wanted), '{}')
-    INTO v_places, heads, head_queues
+           coalesce(array_agg(s.queue) FILTER (WHERE s.is_wanted), '{}'), coalesce(array_agg(s.line), '{}')
+    INTO v_places, heads, head_queues, v_lines
     FROM (
-        SELECT p.place, l.queue, coalesce(l.queue = ANY (p_queues) AND l.task = ANY (p_tasks), false) AS is_wanted
-        FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate) AS l(gate, queue, task, room, by_rate)
+        SELECT p.place, l.queue, coalesce(l.queue = ANY (p_queues) AND l.task = ANY (p_tasks), false) AS is_wanted, l.line
+        FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate)
+            WITH ORDINALITY AS l(gate, queue, task, room, by_rate, line)
         CROSS JOIN LATERAL (
             SELECT i.ctid AS place FROM holdfast.job AS i
             WHERE i.ns = p_ns AND i.gate = l.gate AND i.queue = l.queue AND i.task = l.task
@@ -284,6 +287,19 @@ BEGIN
     UPDATE holdfast.gate AS g SET opens = g.last - (l.burst - 1) * l.step
     FROM unnest(v_gates, v_room.by_rate, v_room.intervals, v_room.bursts) AS l(gate, by_rate, step, burst)
     WHERE l.by_rate <= 0 AND g.ns = p_ns AND g.name = l.gate;
+    -- Where somebody has the rows of those who come next: they may not be changed in the end.
+    IF p_times > 1 OR cardinality(v_lines) < (
+        SELECT sum(greatest(0, least(v_most, l.room, l.by_rate))) FROM unnest(v_room.rooms, v_room.by_rate) AS l(room, by_rate))
+    THEN
+        INSERT INTO holdfast.gate AS g (ns, name, last, opens)
+        SELECT DISTINCT p_ns, l.gate, 0, p_now + v_soon
+        FROM unnest(v_gates, v_queues, v_tasks, v_room.rooms, v_room.by_rate)
+            WITH ORDINALITY AS l(gate, queue, task, room, by_rate, line)
+        WHERE least(v_most, l.room, l.by_rate) > cardinality(array_positions(v_lines, l.line)) AND EXISTS (
+            SELECT FROM holdfast.job AS j
+            WHERE j.ns = p_ns AND j.gate = l.gate AND j.queue = l.queue AND j.task = l.task AND j.ctid <> ALL (heads) OFFSET 0)
+        ON CONFLICT (ns, name) DO UPDATE SET opens = least(g.opens, excluded.opens);
+    END IF;
 END
 $$;
 
@@ -296,18 +312,27 @@ AS $$
          ORDER BY j.sequence, j.place, j.id LIMIT 1))
 $$;
 
--- Frees the jobs whose turn it is in their sequences; which.
+-- Frees the jobs whose turn it is in their sequences; which. One whose row somebody has is noted.
 CREATE FUNCTION holdfast.call_v1(p_ns integer, p_now bigint, p_sequences text[]) RETURNS uuid[] LANGUAGE sql
 AS $$
-    WITH freed AS (
+    WITH next AS MATERIALIZED (
+        SELECT s.name, t.id FROM unnest(p_sequences) AS s(name)
+        CROSS JOIN LATERAL (SELECT holdfast.next_v1(p_ns, s.name) AS id OFFSET 0) AS t
+        CROSS JOIN LATERAL (
+            SELECT FROM holdfast.job AS i WHERE i.ns = p_ns AND i.id = t.id AND i.gate || '' = 'sequence:' || s.name OFFSET 0
+        ) AS j
+    ), got AS MATERIALIZED (
+        SELECT i.place, i.id FROM next AS n
+        CROSS JOIN LATERAL (
+            SELECT j.ctid AS place, j.id FROM holdfast.job AS j
+            WHERE j.ns = p_ns AND j.id = n.id AND j.gate || '' = 'sequence:' || n.name FOR NO KEY UPDATE SKIP LOCKED
+        ) AS i
+    ), noted AS (
+        INSERT INTO holdfast.note (ns, job, is_new, sequence)
+        SELECT p_ns, n.id, false, n.name FROM next AS n WHERE n.id NOT IN (SELECT g.id FROM got AS g)
+    ), freed AS (
         UPDATE holdfast.job AS j SET gate = NULL, ready = j.due <= p_now
-        WHERE j.ctid = ANY (ARRAY(
-            SELECT n.place FROM unnest(p_sequences) AS s(name)
-            CROSS JOIN LATERAL (SELECT holdfast.next_v1(p_ns, s.name) AS id OFFSET 0) AS t
-            CROSS JOIN LATERAL (
-                SELECT i.ctid AS place FROM holdfast.job AS i
-                WHERE i.ns = p_ns AND i.id = t.id AND i.gate || '' = 'sequence:' || s.name FOR NO KEY UPDATE SKIP LOCKED
-            ) AS n))
+        WHERE j.ctid = ANY (ARRAY(SELECT g.place FROM got AS g))
         RETURNING j.id
     )
     SELECT coalesce(array_agg(f.id), '{}') FROM freed AS f

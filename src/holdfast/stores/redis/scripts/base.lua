@@ -16,6 +16,7 @@ local SUSPECT, CANCEL_ASKED, HAS_EXTRA, HAS_RESULT, HAS_KEY, IS_TOLD, HAS_HISTOR
 local IS_NULL = 128 -- the result of a plain success is null
 local HAS_FLOW, IS_PARKED, IS_AWAITED = 8, 16, 32 -- with the state, in one byte
 local MOST = 2000 -- arguments of one command: the stack of Lua is bounded
+local LARGEST_EXACT = 9000000000000000
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -26,6 +27,32 @@ end
 function F.has(flags, flag) return flags % (2 * flag) >= flag end
 function F.with(flags, flag) return F.has(flags, flag) and flags or flags + flag end
 function F.without(flags, flag) return F.has(flags, flag) and flags - flag or flags end
+
+-- A number that is kept as text; nothing if somebody has overwritten it with what is none or too large to count on from.
+function F.exact(kept)
+  local number = tonumber(kept)
+  return number and number > -LARGEST_EXACT and number < LARGEST_EXACT and number
+end
+
+-- What is kept as a value of its own, likewise; nothing too if the key holds something else altogether.
+function F.kept_number(key)
+  local kept = redis.pcall('GET', key)
+  return type(kept) == 'string' and F.exact(kept) or nil
+end
+
+-- What a command reads of a key that one job or lock has to itself; nothing if somebody has put something else there.
+function F.own(command, key, ...)
+  local found = redis.pcall(command, key, ...)
+  return not (type(found) == 'table' and found.err) and found
+end
+
+-- A change of such a key. What somebody has put there instead makes room for it.
+function F.put_own(command, key, ...)
+  local told = redis.pcall(command, key, ...)
+  if type(told) ~= 'table' or not told.err then return end
+  if string.find(told.err, 'WRONGTYPE', 1, true) then call('DEL', key) end
+  call(command, key, ...)
+end
 
 -- A command on many values, in parts.
 function F.each_part(command, key, values)
@@ -135,7 +162,7 @@ function F.told(record, body, id)
     record,
     body,
     F.has(flags, HAS_RESULT) and call('HGET', RESULTS, id),
-    F.has(flags, HAS_EXTRA) and call('HGETALL', NS .. 'x:' .. id),
+    F.has(flags, HAS_EXTRA) and F.own('HGETALL', NS .. 'x:' .. id),
     id,
   }
 end

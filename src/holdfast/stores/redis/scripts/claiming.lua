@@ -39,6 +39,7 @@ function F.merged(fronts, limit, whose)
   return taken
 end
 
+-- Takes out of their lines what was taken of them: last of all, so that none is lost if something before it fails.
 function F.drop_taken(fronts)
   for _, front in ipairs(fronts) do
     if front.taken > 0 then call('ZREMRANGEBYRANK', front.line, 0, front.taken - 1) end
@@ -54,25 +55,21 @@ function F.fronts_of(queue, tasks)
   return fronts
 end
 
--- The first entries of the queue's lines of the wanted tasks, taken out of them. A task whose line is empty
--- is known no longer.
-function F.take(queue, tasks, limit)
+-- The first entries of the queue's lines of the wanted tasks, and the lines.
+function F.first_ready(queue, tasks, limit)
   local fronts = F.fronts_of(queue, tasks)
-  if not fronts[1] then return fronts end
-  local taken
-  if #fronts == 1 then
-    taken = call('ZRANGE', fronts[1].line, 0, limit - 1)
-    if taken[1] then call('ZREMRANGEBYRANK', fronts[1].line, 0, #taken - 1) end
-  else
-    taken = F.merged(fronts, limit)
-    F.drop_taken(fronts)
+  if not fronts[1] then return fronts, fronts end
+  if fronts[2] then return F.merged(fronts, limit), fronts end
+  local entries = call('ZRANGE', fronts[1].line, 0, limit - 1)
+  fronts[1].taken = #entries
+  return entries, fronts
+end
+
+-- A task whose line is empty is known no longer.
+function F.drop_empty(queue, fronts)
+  for _, front in ipairs(fronts) do
+    if call('EXISTS', front.line) == 0 then call('SREM', NS .. 't:' .. queue, front.task) end
   end
-  if #taken < limit then
-    for _, front in ipairs(fronts) do
-      if call('EXISTS', front.line) == 0 then call('SREM', NS .. 't:' .. queue, front.task) end
-    end
-  end
-  return taken
 end
 
 -- How the head of a record changes when its job is claimed. New jobs have the same, so it is found once.
@@ -131,7 +128,7 @@ function F.lease_out(worker, seq, clock, want, queue, entries, answer, found)
     local is_beside = not body or sub(body, 4, 39) ~= id
     if known.flags ~= 0 then
       if F.has(known.flags, CANCEL_ASKED) then call('HSET', ASKED, id, worker) end
-      if F.has(known.flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'p', 'n') end
+      if F.has(known.flags, HAS_EXTRA) then F.put_own('HDEL', NS .. 'x:' .. id, 'r', 'p', 'n') end
       is_beside = is_beside or F.has(known.flags, HAS_EXTRA) or F.has(known.flags, HAS_RESULT)
     end
     if is_beside then
@@ -156,7 +153,11 @@ end
 function F.claim(worker, seq, want, queues, answer)
   for _, queue in ipairs(queues) do
     local left = want.limit - #answer[1]
-    local entries = left > 0 and F.take(queue, want.tasks, left) or {}
-    if entries[1] then F.lease_out(worker, seq, F.clock(), want, queue, entries, answer) end
+    if left > 0 then
+      local entries, fronts = F.first_ready(queue, want.tasks, left)
+      if entries[1] then F.lease_out(worker, seq, F.clock(), want, queue, entries, answer) end
+      F.drop_taken(fronts)
+      if #entries < left then F.drop_empty(queue, fronts) end
+    end
   end
 end

@@ -4,7 +4,7 @@ local clock
 
 function F.clock()
   if not clock then
-    clock = math.max(now, tonumber(call('GET', NS .. 'n')) or 0)
+    clock = math.max(now, F.kept_number(NS .. 'n') or 0)
     call('SET', NS .. 'n', string.format('%.0f', clock))
   end
   return clock

@@ -58,6 +58,12 @@ function F.link(waiter, its, other, id, any_end)
   end
 end
 
+-- Should somebody have overwritten it, all who come later share the last turn there is, and stand by their ids.
+function F.last_turn()
+  local kept = call('GET', TURNS)
+  return kept and (F.exact(kept) or LARGEST_EXACT) or 0
+end
+
 function F.add_flow(job, new)
   if not is_told then F.raise_layout('2') end
   is_told = true
@@ -79,8 +85,7 @@ function F.add_flow(job, new)
     if id ~= job.id then F.link(job, its, F.job_of(id), id, new.after_any) end
   end
   if new.sequence then
-    last_turn = last_turn or tonumber(call('GET', TURNS)) or 0
-    last_turn = last_turn + 1
+    last_turn = math.min((last_turn or F.last_turn()) + 1, LARGEST_EXACT)
     its.turn = last_turn
     call('SET', TURNS, string.format('%.0f', last_turn))
   end

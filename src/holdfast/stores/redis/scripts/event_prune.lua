@@ -6,14 +6,24 @@ local passed, kept_floors = cmsgpack.unpack(ARGV[5]), tonumber(ARGV[6])
 
 function F.may_go(topic, position) return not passed[topic] or position <= passed[topic] end
 
+-- Of a topic whose first position somebody has overwritten, it is looked up.
+function F.first_of(topic, told)
+  local position = F.exact(told)
+  if position and position > 0 then return position end
+  local first = call('XRANGE', TELLS .. topic, '-', '+', 'COUNT', 1)[1]
+  if not first then return nil end
+  call('ZADD', TOPICS, sub(first[1], 1, -3), topic)
+  return F.position_of(first[1])
+end
+
 -- The first position that may go. Topics whose first one must stay are passed over, with all their events.
 function F.first_to_go()
   local rank, part = 0, 100
   while true do
     local firsts = call('ZRANGE', TOPICS, rank, rank + part - 1, 'WITHSCORES')
     for at = 1, #firsts, 2 do
-      local position = tonumber(firsts[at + 1])
-      if F.may_go(firsts[at], position) then return position end
+      local position = F.first_of(firsts[at], firsts[at + 1])
+      if position and F.may_go(firsts[at], position) then return position end
     end
     if #firsts < 2 * part then return nil end
     rank = rank + part

@@ -12,7 +12,10 @@ function F.position_of(place) return tonumber(sub(place, 1, -3)) end
 -- The log counts too: should the end be lost, a position is still not given twice.
 function F.last_position()
   local entry = call('XREVRANGE', LOG, '+', '-', 'COUNT', 1)[1]
-  return math.max(tonumber(call('HGET', ENDS, 'p')) or 0, entry and F.position_of(entry[1]) or 0)
+  local kept, known = call('HGET', ENDS, 'p'), entry and F.position_of(entry[1]) or 0
+  if not kept then return known end
+  -- Nobody has read beyond the instant: positions are counted from 1.
+  return math.max(F.exact(kept) or (entry and 0 or now), known)
 end
 
 function F.line_name(topic, aggregate) return pack('>I4c0', #topic, topic) .. aggregate end

@@ -82,10 +82,10 @@ function F.release(gate, place, queue, task, count)
       F.count(first % 8 == RETRY and 'Q' or 'P', queue, -1)
     end
   end
-  if entries[1] then call('ZREMRANGEBYRANK', line, 0, #entries - 1) end
-  F.each_part('HSET', RECORDS, records)
   F.each_part('ZADD', F.line_of(queue, task), ready)
   if ready[1] then call('SADD', NS .. 't:' .. queue, task) end
+  F.each_part('HSET', RECORDS, records)
+  if entries[1] then call('ZREMRANGEBYRANK', line, 0, #entries - 1) end
   budget = budget - #entries
   F.tidy(gate, place)
 end

@@ -1,3 +1,3 @@
 -- ARGV: instant, id.
 local record = call('HGET', RECORDS, ARGV[2])
-return {record, call('LRANGE', NS .. 'h:' .. ARGV[2], 0, -1)}
+return {record, F.own('LRANGE', NS .. 'h:' .. ARGV[2], 0, -1) or {}}

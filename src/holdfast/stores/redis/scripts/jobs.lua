@@ -51,10 +51,10 @@ end
 -- Sets or removes what few jobs have: r(eason), e(rror), p(rogress), n(ote), t(ags).
 function F.set_extra(job, field, value)
   if value then
-    call('HSET', NS .. 'x:' .. job.id, field, value)
+    F.put_own('HSET', NS .. 'x:' .. job.id, field, value)
     job.flags = F.with(job.flags, HAS_EXTRA)
   elseif F.has(job.flags, HAS_EXTRA) then
-    call('HDEL', NS .. 'x:' .. job.id, field)
+    F.put_own('HDEL', NS .. 'x:' .. job.id, field)
   end
 end
 

@@ -4,7 +4,7 @@
 function F.attempt_of(job, token)
   if F.has(job.flags, IS_TOLD) and job.token == token then return {[3] = job.worker, [6] = 'success'} end
   if not F.has(job.flags, HAS_HISTORY) then return nil end
-  for place, packed in ipairs(call('LRANGE', NS .. 'h:' .. job.id, 0, -1)) do
+  for place, packed in ipairs(F.own('LRANGE', NS .. 'h:' .. job.id, 0, -1) or {}) do
     local attempt = cmsgpack.unpack(packed)
     if attempt[2] == token then return attempt, place - 1 end
   end

@@ -18,7 +18,7 @@ for turn = 1, #line, 2 do
 end
 if lock[3] <= now and (at == 1 or not line[1]) then
   F.leave(lock, owner)
-  local token = math.max((tonumber(call('GET', NS .. 'g')) or 0) + 1, now)
+  local token = math.max((F.kept_number(NS .. 'g') or 0) + 1, now)
   call('SET', NS .. 'g', string.format('%.0f', token))
   lock[1], lock[2], lock[3] = owner, token, now + ttl
   F.keep_lock(name, lock)

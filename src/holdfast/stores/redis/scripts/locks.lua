@@ -13,7 +13,7 @@ function F.unpacked_lock(stored)
 end
 
 function F.lock_of(name)
-  local stored = call('GET', NS .. 'o:' .. name)
+  local stored = F.own('GET', NS .. 'o:' .. name)
   local lock = F.unpacked_lock(stored) or {'', 0, 0, {}}
   local line = {}
   for place = 1, #lock[4], 2 do

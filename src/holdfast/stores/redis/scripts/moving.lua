@@ -19,7 +19,7 @@ function F.set_result(job, result)
 end
 
 function F.end_attempt(job, worker, move)
-  call('RPUSH', NS .. 'h:' .. job.id, cmsgpack.pack({
+  F.put_own('RPUSH', NS .. 'h:' .. job.id, cmsgpack.pack({
     job.run, job.token, job.worker, job.started ~= 0 and job.started, now, move.outcome,
     move.reason or false, move.error or false, job.worker ~= worker and worker,
   }))

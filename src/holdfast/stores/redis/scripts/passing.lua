@@ -139,19 +139,20 @@ function F.passing(queue, tasks, left)
     local done, has_room = F.look_at(entries, passed, records, left)
     for _, front in ipairs(fronts) do front.taken = fronts[2] and 0 or done end
     for place = 1, whose[1] and done or 0 do whose[place].taken = whose[place].taken + 1 end
-    F.drop_taken(fronts)
     F.save_waiting()
+    F.drop_taken(fronts)
     if has_room then F.free(F.take_opened()) end
     looks = looks - done
     part = math.min(2 * part, 500)
   end
-  for _, front in ipairs(fronts or {}) do
-    if call('EXISTS', front.line) == 0 then call('SREM', NS .. 't:' .. queue, front.task) end
-  end
+  F.drop_empty(queue, fronts or {})
   return passed, records
 end
 
 function F.claim(worker, seq, want, queues, answer)
+  -- Jobs are taken out of their lines before they are leased: what that needs must be what it should be.
+  call('HLEN', BODIES)
+  call('ZCARD', LEASES)
   looks = want.limit + LOOKS
   F.is_limited()
   F.open_gates()

@@ -16,8 +16,8 @@ function F.promote(queue)
       F.wait(job)
     end
   end
+  F.save_waiting() -- first, so that none is lost should that fail
   F.each_part('ZREM', key, ids)
-  F.save_waiting()
   first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   return first[1] and math.max(0, first[2] - now)
 end

@@ -21,7 +21,7 @@ end
 -- Removes what goes with the old flags.
 function F.clear(id, flags, has_result)
   if F.has(flags, CANCEL_ASKED) then call('HDEL', ASKED, id) end
-  if F.has(flags, HAS_EXTRA) then call('HDEL', NS .. 'x:' .. id, 'r', 'e') end
+  if F.has(flags, HAS_EXTRA) then F.put_own('HDEL', NS .. 'x:' .. id, 'r', 'e') end
   if F.has(flags, HAS_RESULT) and not has_result then call('HDEL', RESULTS, id) end
 end
 

@@ -31,7 +31,7 @@ export class Batches extends Page {
       label: "Batches", rows: batches, key: (batch) => batch.id,
       columns: [
         { label: "Batch", whole: true, cell: (batch) => jobLink(batch.id, { main: true }) },
-        { label: "Last job", fit: true, cell: (batch) => badge(batch.state) },
+        { label: "Last job", fit: true, rare: true, cell: (batch) => badge(batch.state) },
         { label: "Done", cell: (batch) => progress(batch.total, batch.pending) },
         { label: "Succeeded", num: true, zero: (batch) => !batch.succeeded, cell: (batch) => count(batch.succeeded) },
         { label: "Failed", num: true, zero: (batch) => !batch.failed, cell: (batch) => h("span", { class: batch.failed ? "bad" : null }, count(batch.failed)) },

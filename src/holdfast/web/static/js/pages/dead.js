@@ -38,7 +38,7 @@ export class Dead extends Page {
     return h("li", { class: "group", key: id(group), "data-row": id(group) },
       h("div", { class: "what" },
         h("a", { class: "main error", href: href("jobs", group.ids[0]) }, group.error || group.reason || "no error was recorded"),
-        group.reason && group.error ? h("div", { class: "muted" }, group.reason) : null,
+        group.reason && group.error && group.reason !== group.error ? h("div", { class: "muted" }, group.reason) : null,
         h("div", { class: "meta" },
           h("span", null, h("span", { class: "faint" }, "task "), h("a", { href: jobsHref({ state: "dlq", task: group.task }) }, group.task)),
           h("span", null, h("span", { class: "faint" }, "queue "), queueLink(group.queue)),

@@ -74,7 +74,7 @@ export class JobPage extends Page {
     return h("section", { class: ["card", "why", tone(job.state)], key: "why", "aria-label": question, "aria-live": "polite" },
       h("h2", null, question),
       h("p", { class: "sentence" }, sentence),
-      job.progress === null || job.progress === undefined ? null : h("div", null, h("span", { class: "muted" }, `${Math.round(job.progress * 100)} % ${job.progress_note ?? ""}`), h("div", null, h("span", { class: ["meter", "wide", "tone-busy"], role: "progressbar", "aria-valuenow": Math.round(job.progress * 100), "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "Progress", vars: { "--part": `${Math.round(job.progress * 100)}%` } }, h("i")))),
+      (job.progress ?? null) === null || job.state === "success" ? null : h("div", null, h("span", { class: "muted" }, `${Math.round(job.progress * 100)} % ${job.progress_note ?? ""}`), h("div", null, h("span", { class: ["meter", "wide", "tone-busy"], role: "progressbar", "aria-valuenow": Math.round(job.progress * 100), "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "Progress", vars: { "--part": `${Math.round(job.progress * 100)}%` } }, h("i")))),
       evidence.length ? h("details", null, h("summary", null, "Evidence"), h("div", { class: "evidence" }, facts(evidence.map(([name, value]) => [name.replaceAll("_", " "), shown(value)])))) : null);
   }
 

@@ -25,7 +25,6 @@ from holdfast.stores.sqlite.namespaces import make_namespace
 from holdfast.stores.sqlite.schedules import write_schedule_in
 from holdfast.stores.sqlite.statements import statements
 from holdfast.stores.sqlite.transaction import Transaction
-from holdfast.stores.sqlite.turns import Turns
 
 T = TypeVar("T")
 
@@ -37,7 +36,6 @@ class SqliteTransactions:
         self._address = address
         self._clock = clock
         self._anchored: AnchoredClock | None = None
-        self._turns = Turns()
 
     def add_in_sync(self, connection: Any, namespace: str, jobs: Sequence[NewJob]) -> list[Added]:
         return self._work(plain(connection), namespace, lambda tx: add(tx, jobs))
@@ -94,7 +92,7 @@ class SqliteTransactions:
         try:
             connection = connect(self._address, patience=self._address.patience)
             connection.text_factory = str
-            self._turns.begin(connection, self._address.patience)
+            connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()

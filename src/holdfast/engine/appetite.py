@@ -56,7 +56,8 @@ class Appetite:
         return self.hungry and surroundings.now() >= self._rests_until
 
     def rest(self) -> None:
-        """Lets others ask first, once, for what this worker had and could not run."""
+        """Lets others ask first, once, for what this worker had and could not run, and then asks again."""
+        self.hungry = True
         self._rests_until = surroundings.now() + min(self._poll, REST)
 
     def want(self, free: int, waiting: int) -> Want | None:
